@@ -4,9 +4,8 @@
  * `npm test -- lint core` runs only the stages named. A failing stage does not stop the ones after it,
  * so one run tells everything. The last line counts tests, and one for each stage that is no test run.
  *
- * Tests of the stage `unit` wait for processes, disks and timers for a part of their time. Stages that only compute, in virtual time, run beside it at
- * a lower priority: they take what it leaves of the processor, and print what they have to say at their end. So do lint and types beside `core`, which is
- * one process.
+ * Tests wait for processes, disks and timers for a part of their time. Stages that only compute, in virtual time, run from the beginning at a lower priority, one after
+ * the other: they take what the others leave of the processor, and print what they have to say at their end. So do lint and types beside `core`, which is one process.
  */
 import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
@@ -20,8 +19,8 @@ interface Stage {
   readonly command: readonly [string, ...string[]];
   /** The test files of a test run. A run without any would pass for nothing, so it fails. */
   readonly tests?: readonly string[];
-  /** It only computes: it runs beside the stage of this name, when that one is wanted as well. */
-  readonly beside?: "core" | "unit";
+  /** It only computes: it runs beside the stage of this name when that one is wanted as well, or beside all. */
+  readonly beside?: "core" | "all";
   /** A stage that measures coverage compiles everything anew: code from the cache has lost where its lines are. */
   readonly compilesAnew?: boolean;
   /** Its tests start the command: it is bundled for them once. */
@@ -39,7 +38,7 @@ interface Outcome {
   readonly why: string;
 }
 
-/** About a minute of simulation; a fifth as many seeds of the gateway, and a fortieth of its nodes, run beside it. `npm run sim -- --seeds N` runs as many as you like. */
+/** Some four minutes of computing, with a fifth as many seeds of the gateway and a fortieth of its nodes. `npm run sim -- --seeds N` runs as many as you like. */
 const simulationSeeds = 800;
 
 const tests = globSync("test/**/*.test.ts").toSorted();
@@ -104,13 +103,13 @@ const stages: readonly Stage[] = [
     name: "sim",
     about: `simulation, ${String(simulationSeeds)} seeds of streams, a fifth as many of the gateway and a fortieth of its nodes`,
     command: ["npm", "run", "--silent", "sim", "--", "--seeds", String(simulationSeeds)],
-    beside: "unit",
+    beside: "all",
   },
   {
     name: "mutants",
     about: "simulation of planted bugs, each of which must be caught",
     command: ["npm", "run", "--silent", "sim:mutants"],
-    beside: "unit",
+    beside: "all",
   },
   {
     name: "mutations",
@@ -195,7 +194,10 @@ if (unknown.length > 0) {
 
 console.log(`Node ${process.version}`);
 const chosen = stages.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
-const isBeside = ({ beside }: Stage): boolean => chosen.some(({ name }) => name === beside);
+const isBeside = ({ beside }: Stage): boolean =>
+  beside === "all"
+    ? chosen.some((other) => other.beside !== beside)
+    : chosen.some(({ name }) => name === beside);
 
 /** One after the other. */
 async function runAll(
@@ -211,10 +213,11 @@ async function runAll(
   return all;
 }
 
-const outcomes = await runAll(
-  chosen.filter((stage) => !isBeside(stage)),
-  { isBeside: false },
-);
+const front = chosen.filter((stage) => !isBeside(stage));
+const behind = chosen.filter((stage) => stage.beside === "all" && isBeside(stage));
+const outcomes = (
+  await Promise.all([runAll(front, { isBeside: false }), runAll(behind, { isBeside: true })])
+).flat();
 
 // Again, where nobody has to look for it among what the stages behind it said.
 for (const { name, why } of outcomes) if (why !== "") console.log(`\n== ${name}, once more: ${why}`);

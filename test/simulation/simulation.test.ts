@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { guaranteesFile, readCaught, rowsTable, tableOf } from "./mutants/record.ts";
+import { caughtSeeds, guaranteesFile, readCaught, rowsTable, tableOf } from "./mutants/record.ts";
 import { rows } from "./mutants/rows.ts";
 import { MUTANTS } from "./mutants/table.ts";
 import { runSeed } from "./scenario.ts";
@@ -62,6 +62,16 @@ test("there are at least 30 planted bugs, each with a name of its own, and each 
   const caught = readCaught();
   for (const name of names)
     assert.ok(caught.has(name), `nobody has caught "${name}" yet: npm run sim:mutants -- --record`);
+});
+
+test("the campaign runs every seed that notices a planted bug", () => {
+  const beyond = { streams: 800, gateway: 160 } as const;
+  for (const world of ["streams", "gateway"] as const) {
+    const seeds = caughtSeeds(world);
+    assert.ok(seeds.length > 20, "they are seeds of this world");
+    // Those are run one by one: if there are many, the campaign is too short.
+    assert.ok(seeds.filter((seed) => seed > beyond[world]).length <= 8, `${world}: ${seeds.join(" ")}`);
+  }
 });
 
 test("each thing that happens to a session, each row of its table, each arm of next() and each row of the matching has a planted bug", () => {

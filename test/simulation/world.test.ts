@@ -12,6 +12,7 @@ import {
   SimProcess,
   World,
   WorldFailure,
+  type Turns,
 } from "./world/index.ts";
 
 const run = promisify(execFile);
@@ -65,6 +66,44 @@ async function busyWorld(seed: number): Promise<World> {
   await world.run({ stepsMax: 2_000 });
   return world;
 }
+
+describe("a turn of the event loop ends", () => {
+  /** What happens behind a step that waits for the end of its turn and for two promises, while another step is due. */
+  async function order(turns: Turns): Promise<string> {
+    const world = new World(1, { turns });
+    const { env } = new SimProcess(world, "server");
+    const happened: string[] = [];
+    world.enqueue(1, () => {
+      void (async () => {
+        await Promise.resolve();
+        env.turnOver?.(() => happened.push("turn over"));
+        await Promise.resolve();
+        happened.push("promises");
+      })();
+    });
+    world.afterStep(() => happened.push(`step ${world.steps}`));
+    await world.run();
+    return happened.join(", ");
+  }
+
+  test("as in production, behind its promises and within its step", async () => {
+    assert.equal(await order("ticks"), "promises, turn over, step 1");
+  });
+
+  test("at a moment of its own", async () => {
+    assert.equal(await order("moments"), "promises, step 1, turn over, step 2");
+  });
+
+  test("for nothing, where no turns are known", async () => {
+    assert.equal(await order("at_once"), "promises, step 1");
+  });
+
+  test("as in production in most worlds, and each way in some", () => {
+    const drawn = Array.from({ length: 400 }, (_, seed) => new World(seed).turns);
+    const share = (turns: Turns): number => drawn.filter((one) => one === turns).length / drawn.length;
+    assert.ok(share("ticks") > 0.6 && share("moments") > 0.15 && share("at_once") > 0.01);
+  });
+});
 
 describe("the world is deterministic", () => {
   test("a seed replays to the identical trace, and another seed does not", async () => {

@@ -163,7 +163,11 @@ export class Reference {
     if (this.#ghosts.of(asked).length > 0) answer.doubtRetried();
     this.#ghosts.laid(asked);
     const before = this.sessions.get(streamId);
-    if (before !== undefined) before.goOn(answer, now);
+    // The turn has its results, and takes no others.
+    for (const ticket of this.#tickets)
+      if (before && ticket.asked !== asked && bringsResults(ticket.asked, before))
+        ticket.permitted.delete(verdict);
+    before?.goOn(answer, now);
     const conversationId = this.#parts.streamOf(streamId)?.conversationId ?? "";
     const { model, door, system, tools } = asked.body;
     const session =

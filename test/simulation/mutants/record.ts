@@ -26,6 +26,13 @@ function isCaught(value: unknown): value is Caught {
   return typeof value === "object" && value !== null && "seed" in value && "by" in value;
 }
 
+/** The seeds of a kind of world by which planted bugs were caught. */
+export function caughtSeeds(world: "streams" | "gateway"): readonly number[] {
+  const caught = readCaught();
+  const own = MUTANTS.filter(({ hunter = "streams" }) => hunter === world);
+  return [...new Set(own.flatMap(({ name }) => caught.get(name)?.seed ?? []))].toSorted((a, b) => a - b);
+}
+
 const BEGIN = "<!-- mutants:begin -->";
 const END = "<!-- mutants:end -->";
 const ROWS_BEGIN = "<!-- rows:begin -->";
