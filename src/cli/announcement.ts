@@ -1,5 +1,5 @@
 /**
- * What `holdfast serve` says when it is up: six lines that can be pasted, and one more for each thing that needs attention.
+ * What `holdfast serve` says when it is up: six lines. What needs attention besides is in the log.
  */
 import { join } from "node:path";
 import type { ModelInfo } from "../agent/index.ts";
@@ -20,15 +20,13 @@ interface Started {
   readonly on: (command: string) => string;
   /** Providers that do not answer. */
   readonly troubles: readonly string[];
-  /** What people should know once. */
-  readonly notices: readonly string[];
 }
 
 /** The first page of the manual, which the package has with it. */
 const DOCS = join(import.meta.dirname, "../../docs/START.md");
 
 export function announce(
-  { url, settings, keys, signInLink, models, troubles, on, notices }: Started,
+  { url, settings, keys, signInLink, models, troubles, on }: Started,
   { print, bold, dim }: Terminal,
 ): void {
   const line = (title: string, text: string): void => print(`  ${dim(title.padEnd(9))}${text}`);
@@ -36,13 +34,10 @@ export function announce(
   const place = settings.store === undefined ? "" : "PostgreSQL, files of this node in ";
   const local = localUrl(url, settings.host);
   print(`Holdfast is listening on ${bold(url)}${reach}, data in ${place}${settings.dataDir}`);
-  line("model", modelText(models));
-  for (const text of troubles) line("warning", `${text} ${TROUBLE}`);
+  line("model", [modelText(models), ...troubles.map((text) => `${text} ${TROUBLE}`)].join(". "));
   line("API key", keyText(keys, on));
   line("try", tryText(local, models, settings.tls !== undefined));
   line("page", `${local}/${signInLink}`);
-  for (const text of warnings(url, settings)) line("warning", text);
-  for (const text of notices) line("note", text);
   line("docs", DOCS);
 }
 
@@ -54,7 +49,7 @@ function modelText(models: readonly ModelInfo[]): string {
   const more = models.length > 1 ? `, and ${models.length - 1} more` : "";
   const text = `${standard?.id ?? "none is the default"}${more}`;
   if (standard?.provider !== "rehearsal") return text;
-  return `${text}: answers by script, no AI. Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_GENERATIVE_AI_API_KEY or OLLAMA_HOST for a real one`;
+  return `${text}: answers by script, no AI. For a real one set OPENAI_API_KEY, ANTHROPIC_API_KEY or another (MODELS.md)`;
 }
 
 /** How a shell gets the API key. No key is printed: what is printed may be kept (E4). */
@@ -87,12 +82,14 @@ export function localUrl(url: string, host: string): string {
   return `${protocol}//127.0.0.1:${port}`;
 }
 
-function warnings(url: string, { host, tls, allowHosts }: ResolvedSettings): readonly string[] {
+/** What is wrong with an address that other machines can reach. */
+export function warnings(url: string, { host, tls, allowHosts }: ResolvedSettings): readonly string[] {
   if (isLoopback(host)) return [];
   const found: string[] = [];
   if (tls === undefined) {
-    found.push(`${url} is not encrypted: API keys and stream keys cross the network in the clear.`);
-    found.push("Use --tls-cert and --tls-key, or put a proxy with TLS in front.");
+    found.push(
+      `${url} is not encrypted: API keys and stream keys cross the network in the clear. Use --tls-cert and --tls-key, or put a proxy with TLS in front.`,
+    );
   }
   if (allowHosts.length === 0) {
     found.push("Requests under a name of this machine are refused; allow it with --allow-host <name>.");

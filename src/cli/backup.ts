@@ -11,14 +11,10 @@ import { DATABASE_FILE, openSqliteReadOnly } from "../store/index.ts";
 import { syncFolder } from "../store/sqlite/connection.ts";
 import { inspectedDatabase } from "./database-path.ts";
 import { check } from "./doctor.ts";
-import { type Flags, resolveSettings } from "./settings.ts";
+import { type DataFlags, resolveSettings } from "./settings.ts";
 import { counted, fileSize, type Surroundings, terminal } from "./terminal.ts";
 
-export interface BackupFlags extends Pick<Flags, "dataDir" | "config"> {
-  readonly json?: boolean;
-}
-
-export async function backup(to: string, flags: BackupFlags, surroundings: Surroundings): Promise<void> {
+export async function backup(to: string, flags: DataFlags, surroundings: Surroundings): Promise<void> {
   const path = inspectedDatabase(flags, resolveSettings(flags, surroundings));
   const directory = resolve(surroundings.cwd, to);
   if (existsSync(directory)) throw usageError(`${directory} is there already; name a directory that is not`);

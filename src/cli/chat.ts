@@ -244,18 +244,8 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
     const { client } = session;
     setUp.streams.wake = () => client.wake();
     for (const line of await greeting(setUp, link, session)) screen.note(line);
-    const options = {
-      settings,
-      session,
-      link,
-      input,
-      screen,
-      style,
-      asker,
-      hasStatusLine,
-      now: surroundings.now,
-    };
-    talking = interactiveChat(options);
+    const { now } = surroundings;
+    talking = interactiveChat({ settings, session, link, input, screen, style, asker, hasStatusLine, now });
     const exitCode = await talking.run();
     screen.status(undefined);
     if (talking.isBusy)

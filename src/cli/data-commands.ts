@@ -2,22 +2,13 @@
  * The commands that look after a server's data: API keys, sessions, streams, backups, tables.
  */
 import type { Command } from "commander";
-import type { BackupFlags } from "./backup.ts";
-import {
-  configOption,
-  dataCommand,
-  dataDirOption,
-  jsonOption,
-  storeOption,
-  subcommand,
-} from "./command-parts.ts";
+import { configOption, dataCommand, jsonOption, storeOption, subcommand } from "./command-parts.ts";
 import type { DoctorFlags } from "./doctor.ts";
 import type { ForgetFlags } from "./forget.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
-import type { LinkFlags } from "./link.ts";
 import type { RotateHomeFlags } from "./rotate-home.ts";
-import type { SessionsFlags } from "./sessions.ts";
+import type { DataFlags } from "./settings.ts";
 import type { StoreFlags } from "./store.ts";
 import type { Surroundings } from "./terminal.ts";
 
@@ -97,7 +88,7 @@ Examples:
   ${holdfast} link
   open "$(${holdfast} link)"`,
     )
-    .action(async (flags: LinkFlags) => (await import("./link.ts")).link(flags, surroundings));
+    .action(async (flags: DataFlags) => (await import("./link.ts")).link(flags, surroundings));
 }
 
 export function addSessions(root: Command, surroundings: Surroundings): void {
@@ -112,14 +103,12 @@ Examples:
   ${holdfast} sessions
   ${holdfast} sessions --json`,
     )
-    .action(async (flags: SessionsFlags) => (await import("./sessions.ts")).sessions(flags, surroundings));
+    .action(async (flags: DataFlags) => (await import("./sessions.ts")).sessions(flags, surroundings));
 }
 
 export function addInspect(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  subcommand(root, "inspect", "list the streams of a data directory, or show what one of them holds")
-    .addOption(dataDirOption())
-    .addOption(configOption())
+  dataCommand(root, "inspect", "list the streams of a data directory, or show what one of them holds")
     .option("--stream <idempotency key>", "the stream to show; without it all are listed")
     .option("--principal <name>", "only the streams of this principal")
     .option("--home-key-file <file>", "the client's home key, from which the stream's key is derived")
@@ -127,7 +116,6 @@ export function addInspect(root: Command, surroundings: Surroundings): void {
       "--stream-key <key>",
       "the stream's own key, base64url; other users may see it in the process list",
     )
-    .addOption(jsonOption())
     .addHelpText(
       "after",
       `
@@ -145,11 +133,12 @@ Examples:
 
 export function addDoctor(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  subcommand(root, "doctor", "check whether a data directory is whole, and salvage a damaged write-ahead log")
-    .addOption(dataDirOption())
-    .addOption(configOption())
+  dataCommand(
+    root,
+    "doctor",
+    "check whether a data directory is whole, and salvage a damaged write-ahead log",
+  )
     .option("--salvage", "keep what can be proved whole, and say what is gone; no server may run")
-    .addOption(jsonOption())
     .addHelpText(
       "after",
       `
@@ -179,7 +168,7 @@ Example, and the way back:
   ${holdfast} backup ./backup-of-today
   ${holdfast} serve --data-dir ./backup-of-today`,
     )
-    .action(async (to: string, flags: BackupFlags) =>
+    .action(async (to: string, flags: DataFlags) =>
       (await import("./backup.ts")).backup(to, flags, surroundings),
     );
 }

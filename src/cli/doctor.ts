@@ -24,13 +24,12 @@ import { commandsOn } from "./commands-on.ts";
 import { inspectedDatabase } from "./database-path.ts";
 import { failure } from "../node/failures.ts";
 import { pastable } from "./own-command.ts";
-import { type Flags, resolveSettings } from "./settings.ts";
+import { type DataFlags, resolveSettings } from "./settings.ts";
 import { scanStreams } from "./stream-scan.ts";
 import { counted, type Surroundings, type Terminal, terminal, visible } from "./terminal.ts";
 
-export interface DoctorFlags extends Pick<Flags, "dataDir" | "config"> {
+export interface DoctorFlags extends DataFlags {
   readonly salvage?: boolean;
-  readonly json?: boolean;
 }
 
 const EXIT_DAMAGED = 3;

@@ -12,11 +12,10 @@ import { gatewayHomeKeys, gatewaySecrets } from "../node/home-keys.ts";
 import { openSqliteStore } from "../store/index.ts";
 import { askToForget, reachServer } from "./control-client.ts";
 import { existingDatabase } from "./database-path.ts";
-import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
+import { type DataFlags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { counted, type Surroundings, terminal, visible } from "./terminal.ts";
 
-export interface ForgetFlags extends Pick<Flags, "dataDir" | "config"> {
-  readonly json?: boolean;
+export interface ForgetFlags extends DataFlags {
   readonly principal?: string;
   readonly dryRun?: boolean;
   readonly keepApiKeys?: boolean;

@@ -12,7 +12,7 @@ import { openSqliteReadOnly, type TableStore } from "../store/index.ts";
 import { commandsOn } from "./commands-on.ts";
 import { inspectedDatabase } from "./database-path.ts";
 import { failure, usageError } from "../node/failures.ts";
-import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
+import { type DataFlags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { type KeyFlags, type SaidKey, saidKey, streamKeyOf } from "./stream-key.ts";
 import { type Rows, type Scan, scanLogs, type ScannedStream, scanStreams } from "./stream-scan.ts";
 import {
@@ -27,10 +27,9 @@ import {
 } from "./terminal.ts";
 import { timeline, type TimelineEntry } from "./timeline.ts";
 
-export interface InspectFlags extends Pick<Flags, "dataDir" | "config">, KeyFlags {
+export interface InspectFlags extends DataFlags, KeyFlags {
   readonly stream?: string;
   readonly principal?: string;
-  readonly json?: boolean;
 }
 
 /** Longer texts are cut on the screen; --json has them whole. */
@@ -123,14 +122,8 @@ function showList(
     .filter(({ name }) => flags.principal === undefined || name.principal === flags.principal)
     .map((stream) => summaryOf(stream, settings.retentionMs, surroundings.now()))
     .toSorted((a, b) => b.activityMs - a.activityMs);
-  if (flags.json === true) {
-    term.print(JSON.stringify(summaries.map(jsonOf)));
-    return;
-  }
-  if (summaries.length === 0) {
-    term.note(`There are no streams in ${settings.dataDir}.`);
-    return;
-  }
+  if (flags.json === true) return term.print(JSON.stringify(summaries.map(jsonOf)));
+  if (summaries.length === 0) return term.note(`There are no streams in ${settings.dataDir}.`);
   const head = [
     "PRINCIPAL",
     "STREAM",
@@ -186,10 +179,8 @@ async function showStream(
   const sealed = { idempotencyKey: name.idempotencyKey, keyCheck };
   const key = await streamKeyOf(sealed, said, surroundings, tables);
   const entries = key.kind === "found" ? await read(log, stream, key.streamKey) : undefined;
-  if (flags.json === true) {
-    term.print(JSON.stringify({ ...jsonOf(summary), timeline: entries?.map(jsonOfEntry) ?? null }));
-    return;
-  }
+  if (flags.json === true)
+    return term.print(JSON.stringify({ ...jsonOf(summary), timeline: entries?.map(jsonOfEntry) ?? null }));
   showSummary(summary, term);
   if (key.kind === "none") noteSealed(key.troubles, term);
   if (entries === undefined) return;

@@ -20,11 +20,10 @@ import { failure } from "../node/failures.ts";
 import { given } from "../protocol/given.ts";
 import { keyAdmin, type KeyAdmin } from "../node/key-admin.ts";
 import type { ServerStore } from "../node/open-store.ts";
-import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
+import { type DataFlags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
 
-export interface KeysFlags extends Pick<Flags, "dataDir" | "config"> {
-  readonly json?: boolean;
+export interface KeysFlags extends DataFlags {
   readonly principal?: string;
   readonly label?: string;
   readonly models?: string;
@@ -42,10 +41,7 @@ export async function createKey(flags: KeysFlags, surroundings: Surroundings): P
   makeDataDir(dataDir, (notice) => terminal(surroundings).note(notice));
   const created = await withKeys(settings, surroundings, (keys) => keys.create(principal, label, limits));
   const { print, note } = terminal(surroundings);
-  if (flags.json === true) {
-    print(JSON.stringify({ ...jsonOf(created), apiKey: created.apiKey }));
-    return;
-  }
+  if (flags.json === true) return print(JSON.stringify({ ...jsonOf(created), apiKey: created.apiKey }));
   // The key alone on standard output: API_KEY=$(holdfast keys create)
   print(created.apiKey);
   note(
@@ -64,14 +60,11 @@ export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Pr
   if (settings.store === undefined) existingDatabase(dataDir);
   const keys = await withKeys(settings, surroundings, (admin) => admin.list());
   const term = terminal(surroundings);
-  if (flags.json === true) {
-    term.print(JSON.stringify(keys.map(jsonOf)));
-    return;
-  }
-  if (keys.length === 0) {
-    term.note(`There are no API keys. Make one with: ${commandsOn(dataDir, surroundings)("keys create")}`);
-    return;
-  }
+  if (flags.json === true) return term.print(JSON.stringify(keys.map(jsonOf)));
+  if (keys.length === 0)
+    return term.note(
+      `There are no API keys. Make one with: ${commandsOn(dataDir, surroundings)("keys create")}`,
+    );
   // Most have none: a column for nothing would only make the lines longer.
   const hasLimits = keys.some(({ limits }) => limits !== undefined);
   const head = [

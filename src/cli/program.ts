@@ -21,6 +21,7 @@ import {
   addSessions,
   addStore,
 } from "./data-commands.ts";
+import { fieldsOf, parsedJson } from "../protocol/fields.ts";
 import { SERVE_DEFAULTS } from "../node/serve-options.ts";
 import { DEFAULT_HOST, DEFAULT_LOG_LEVEL, DEFAULT_PORT, type Flags } from "./settings.ts";
 import type { Surroundings } from "./terminal.ts";
@@ -125,7 +126,7 @@ Examples:
 
 function addServe(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  subcommand(root, "serve", "run the server: agents with models, whose turns survive")
+  subcommand(root, "serve", "run the server: the agent, the gateway and the page")
     .option("-p, --port <port>", `port to listen on, 0 = any free one (default: ${DEFAULT_PORT})`)
     .option("--host <address>", `address to listen on (default: ${DEFAULT_HOST})`)
     .addOption(dataDirOption())
@@ -166,7 +167,7 @@ function addServe(root: Command, surroundings: Surroundings): void {
       `
 The first start on loopback makes an API key and keeps it in <data-dir>/api-key.
 An address that other machines can reach needs an API key first: ${holdfast} keys create, or HOLDFAST_API_KEY.
-Logs are JSON lines on standard error.
+Logs go to standard error: short lines on a terminal, JSON elsewhere.
 
 Examples:
   ${holdfast} serve
@@ -231,7 +232,6 @@ function collect(value: string, before: readonly string[] = []): readonly string
 }
 
 function version(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
-  const isRead = typeof manifest === "object" && manifest !== null && "version" in manifest;
-  return isRead ? String(manifest.version) : "unknown";
+  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  return String(fieldsOf(parsedJson(manifest))["version"]);
 }

@@ -12,11 +12,10 @@ import { asFlag, checked, wholeText } from "../protocol/checked.ts";
 import { findServer } from "./control-client.ts";
 import { existingDatabase } from "./database-path.ts";
 import { openTables } from "./keys.ts";
-import { type Flags, resolveSettings } from "./settings.ts";
+import { type DataFlags, resolveSettings } from "./settings.ts";
 import { counted, type Surroundings, terminal } from "./terminal.ts";
 
-export interface RotateHomeFlags extends Pick<Flags, "dataDir" | "config"> {
-  readonly json?: boolean;
+export interface RotateHomeFlags extends DataFlags {
   readonly keep?: string;
 }
 

@@ -8,10 +8,9 @@ import { readFileSync } from "node:fs";
 import type { OpenSession } from "../gateway/index.ts";
 import { systemCode, usageError } from "../node/failures.ts";
 import { type RunningServer, serve as runServer } from "../node/serve.ts";
-import { serverLog } from "../node/server-log.ts";
 import type { ScanProgress } from "../store/index.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
-import { announce, localUrl } from "./announcement.ts";
+import { announce, localUrl, warnings } from "./announcement.ts";
 import { commandsOn } from "./commands-on.ts";
 import type { SessionInfo } from "./control-messages.ts";
 import { openControl } from "./control-server.ts";
@@ -19,7 +18,7 @@ import { claimDataDir } from "./data-dir-claim.ts";
 import { TemporaryFailure } from "./failures.ts";
 import { endsEverything, guard } from "./guard.ts";
 import { watchIdle } from "./idle-exit.ts";
-import { savedLines } from "./saved-lines.ts";
+import { commandLog, savedLines } from "./command-log.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { isStopSignal, stopSignal } from "./stop-signals.ts";
 import { fileSize, type Surroundings, terminal } from "./terminal.ts";
@@ -36,8 +35,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
   const { dataDir, host, port, apiKey, providers, workspace, upstreamServer } = settings;
   const { retentionMs, responseTtlMs, storePauseMs, storePatienceMs, leaseMs, tokensPerDay } = settings;
   const term = terminal(surroundings);
-  const logger = serverLog(settings.logLevel);
-  const notices: string[] = [];
+  const logger = commandLog(settings.logLevel, surroundings);
   let start: FileLock | undefined;
   const server = await runServer({
     data: dataDir,
@@ -61,8 +59,8 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     openStreamsMax: settings.openStreams,
     line: settings.line,
     logger,
-    onSaved: savedLines(logger, surroundings),
-    onNotice: (notice) => void notices.push(notice),
+    onSaved: savedLines(logger),
+    onNotice: (notice) => logger.warn(notice),
     onReading: (progress) => term.note(progressLine(progress)),
     beforeOpening: async () => {
       start = await claimDataDir({ dataDir, isBackground: isBackground(settings), note: term.note });
@@ -84,7 +82,8 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       start?.release();
       const { url, keyNews: keys } = server;
       const [models, troubles] = [server.models(), server.modelTroubles()];
-      announce({ url, settings, keys, signInLink: server.signInLink(), models, troubles, on, notices }, term);
+      for (const text of warnings(url, settings)) logger.warn(text);
+      announce({ url, settings, keys, signInLink: server.signInLink(), models, troubles, on }, term);
     });
     const why = typeof ending === "string" ? ending : "No store";
     if (isStopSignal(ending)) ({ drainMs } = settings);

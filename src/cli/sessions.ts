@@ -5,32 +5,20 @@
  */
 import { askSessions } from "./control-client.ts";
 import type { SessionInfo } from "./control-messages.ts";
-import { commandsOn } from "./commands-on.ts";
-import { failure } from "../node/failures.ts";
-import { type Flags, resolveSettings } from "./settings.ts";
+import { noServer } from "./commands-on.ts";
+import { type DataFlags, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
 
-export interface SessionsFlags extends Pick<Flags, "dataDir" | "config"> {
-  readonly json?: boolean;
-}
-
-export async function sessions(flags: SessionsFlags, surroundings: Surroundings): Promise<void> {
+export async function sessions(flags: DataFlags, surroundings: Surroundings): Promise<void> {
   const { dataDir } = resolveSettings(flags, surroundings);
   const open = await askSessions(dataDir);
-  if (open === undefined) {
-    throw failure(
-      `no server runs on ${dataDir}; start one with: ${commandsOn(dataDir, surroundings)("serve")}`,
-    );
-  }
+  if (open === undefined) throw noServer(dataDir, surroundings);
   const term = terminal(surroundings);
-  if (flags.json === true) {
-    term.print(JSON.stringify(open));
-    return;
-  }
-  if (open.length === 0) {
-    term.note("No session is open: no client waits for an answer, and no answer waits for tool results.");
-    return;
-  }
+  if (flags.json === true) return term.print(JSON.stringify(open));
+  if (open.length === 0)
+    return term.note(
+      "No session is open: no client waits for an answer, and no answer waits for tool results.",
+    );
   const head = ["STREAM", "PRINCIPAL", "MODEL", "STATE", "TOOLS", "SINCE"];
   for (const line of table(head, open.map(rowOf), term)) term.print(line);
 }

@@ -72,6 +72,11 @@ const FLAGS = z.object({
 /** As commander hands them over: not checked yet. */
 export type Flags = { readonly [Name in keyof z.input<typeof FLAGS>]?: unknown };
 
+/** What every command on a data directory takes. */
+export interface DataFlags extends Pick<Flags, "dataDir" | "config"> {
+  readonly json?: boolean;
+}
+
 const VARIABLES = z.object({
   HOLDFAST_HOST: variable(text()),
   HOLDFAST_PORT: variable(wholeText(0, 65_535)),

@@ -11,7 +11,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { API_KEY_FILE, readFileIfThere } from "../node/data-dir.ts";
 import { failure, usageError } from "../node/failures.ts";
-import { commandsOn } from "./commands-on.ts";
+import { commandsOn, noServer } from "./commands-on.ts";
 import { askServer } from "./control-client.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { CLIENTS, type ClientSetup, type GatewaySettings, undone } from "./setup/clients.ts";
@@ -90,19 +90,15 @@ function replace(path: string, text: string): void {
 }
 
 async function settingsFor(flags: SetupFlags, surroundings: Surroundings): Promise<GatewaySettings> {
-  const { url: named, model, ...rest } = flags;
-  const { dataDir, apiKey: given } = resolveSettings(
-    { dataDir: rest.dataDir, config: rest.config },
-    surroundings,
-  );
+  const { url: named, model } = flags;
+  const { dataDir, apiKey: given } = resolveSettings(flags, surroundings);
   const url = named ?? (await askServer(dataDir))?.url;
-  const on = commandsOn(dataDir, surroundings);
-  if (url === undefined)
-    throw failure(`no server runs on ${dataDir}; start one with: ${on("serve")}, or name it by --url`);
-  const kept = readFileIfThere(join(dataDir, API_KEY_FILE))?.trim();
-  const apiKey = given ?? kept;
-  if (apiKey === undefined || apiKey === "")
-    throw failure(`no API key is known here; make one with: ${on("keys create")}, and set HOLDFAST_API_KEY`);
+  if (url === undefined) throw noServer(dataDir, surroundings, ", or name it by --url");
+  const apiKey = given ?? readFileIfThere(join(dataDir, API_KEY_FILE))?.trim() ?? "";
+  if (apiKey === "")
+    throw failure(
+      `no API key is known here; make one with: ${commandsOn(dataDir, surroundings)("keys create")}, and set HOLDFAST_API_KEY`,
+    );
   const bare = url.replace(/\/(?:v1\/?)?$/, "");
   return { url: bare, apiKey, model: model ?? (await firstModel(bare, apiKey)) };
 }

@@ -93,7 +93,7 @@ export function filePlace(directory: string, scopeId: string, onNotice: (message
       }
       if (!isNew) return { kind: "refused", reason: "there is a key already" };
       onNotice(
-        `The home key is kept in the file ${path} (mode 0600), because there is no system keyring to keep it. Who can read that file and the data can read the streams.`,
+        `A new home key is in ${path}. Without it the data cannot be read, so keep a copy; with both, anyone can read the data.`,
       );
       return { kind: "written" };
     },

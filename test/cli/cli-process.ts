@@ -18,6 +18,10 @@ const PATIENCE_MS = 60_000;
 /** On a busy machine opening the smallest database may take long enough for a word about it. */
 const PROGRESS = /^Reading the database \.\.\..*\n/gm;
 
+/** What a server says once about a new home. */
+const NOTICES =
+  /^\{"level":40,.*"msg":"(?:A new home key is in|other users could read the data directory) .*\n/gm;
+
 export interface Finished {
   readonly code: number | null;
   readonly stdout: string;
@@ -144,7 +148,7 @@ export class Cli {
       child.once("error", reject);
       child.once("close", (code) => {
         this.#children.delete(child);
-        resolve({ code, stdout, stderr: stderr.replaceAll(PROGRESS, "") });
+        resolve({ code, stdout, stderr: stderr.replaceAll(PROGRESS, "").replaceAll(NOTICES, "") });
       });
     });
     return { child, exit, stdout: () => stdout, stderr: () => stderr };

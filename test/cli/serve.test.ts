@@ -8,15 +8,15 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { z } from "zod";
 import { ProviderCounters } from "../../src/agent/models/provider-counters.ts";
-import { savedLines } from "../../src/cli/saved-lines.ts";
+import { commandLog, savedLines } from "../../src/cli/command-log.ts";
 import { SAVED_BY } from "../../src/node/saved.ts";
-import { serverLog } from "../../src/node/server-log.ts";
+import { MODEL } from "../agent/models/providers/formats.ts";
+import { FLAVOURS, scriptedProvider } from "../agent/models/providers/scripted.ts";
 import { Cli, isLetIn } from "./cli-process.ts";
 
 test("serves, says in plain words what it is, and ends in good order on SIGTERM", async (t) => {
   const cli = new Cli(t);
-  // Where the home key lies is said once, in a line of its own.
-  const server = await cli.serve([], { HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url") });
+  const server = await cli.serve();
   const health = await fetch(`${server.url}/health`);
   assert.equal(health.status, 200);
   const text = server.stdout();
@@ -117,7 +117,7 @@ test("E7: an address that others can reach is refused without an API key, and wa
   const fromEnvironment = await cli.serve(["--host", "0.0.0.0"], {
     HOLDFAST_API_KEY: "an-api-key-from-the-environment",
   });
-  assert.match(fromEnvironment.stdout(), /warning .*not encrypted/);
+  assert.match(fromEnvironment.stderr(), /"level":40,.*"msg":"http\S+ is not encrypted: .*"\}/);
   assert.match(fromEnvironment.stdout(), /API key +the one in HOLDFAST_API_KEY/);
   assert.match(fromEnvironment.stdout(), /listening on \S+, on every address of this machine, data in /);
   const loopback = /curl (http:\/\/127\.0\.0\.1:\d+)\/v1\/chat/.exec(fromEnvironment.stdout())?.[1] ?? "";
@@ -268,15 +268,16 @@ test("what was saved is one line: JSON in a pipe, in colour for a person at a te
 
   const written: string[] = [];
   const stderr = { isTTY: true, write: (text: string) => written.push(text) };
-  const say = savedLines(serverLog("warn"), { stderr, env: {}, now: () => 0 });
+  const logger = commandLog("warn", { stderr, env: {} });
+  const say = savedLines(logger);
   say("attached");
   assert.equal(written.length, 1);
   assert.ok(
     written[0]?.endsWith(" \u001b[32mattached to a running answer: no new model call\u001b[39m\n"),
     written[0],
   );
-  savedLines(serverLog("error"), { stderr, env: {}, now: () => 0 })("attached");
-  assert.equal(written.length, 1, "who asks for errors alone gets no others");
+  savedLines(commandLog("error", { stderr, env: {} }))("attached");
+  assert.equal(written.length, 1, "a log of errors alone has no others");
 
   // How a provider's answer was continued, as its counters tell it.
   const counters = new ProviderCounters((how) => {
@@ -298,6 +299,37 @@ test("what was saved is one line: JSON in a pipe, in colour for a person at a te
     ],
     "a step that begins anew saves nothing",
   );
+
+  // Everything else of the log is one line, too, which no value of it can steer.
+  logger.warn({ status: 401, error: "invalid\u001b[2J" }, "request refused");
+  logger.error({ err: new Error("a bug") }, "a failed assertion");
+  const shown = written.slice(-2).map((text) => text.replaceAll("\u001b", "ESC"));
+  assert.match(
+    shown[0] ?? "",
+    /ESC\[33mrequest refusedESC\[39mESC\[2m status=401 error=invalid\\u\{1b\}\[2JESC\[22m\n$/,
+  );
+  assert.match(shown[1] ?? "", /ESC\[31ma failed assertion.*\nError: a bug\n +at /);
+});
+
+test("an answer whose provider broke off continues, and the log says so in one line", async (t) => {
+  const cli = new Cli(t);
+  const provider = await scriptedProvider(t, FLAVOURS.vllm, { breaks: [{ behind: 8, how: "fin" }] });
+  const local = { ...provider.config, apiKeyEnv: "LOCAL_KEY" };
+  const config = { providers: { local }, models: { offered: [`local/${MODEL}`] } };
+  writeFileSync(join(cli.home, "holdfast.config.json"), JSON.stringify(config));
+  const server = await cli.serve([], { LOCAL_KEY: "of-the-provider" });
+  const response = await fetch(`${server.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${server.apiKey}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: `local/${MODEL}`, messages: [{ role: "user", content: "Go on" }] }),
+  });
+  assert.match(await response.text(), /before the night, as 風 does in spring\./);
+  assert.equal(provider.calls.length, 2);
+  server.signal("SIGTERM");
+  const lines = (await server.exit).stderr.split("\n").filter((line) => line.includes('"saved"'));
+  assert.equal(lines.length, 1);
+  const { saved, msg } = SAVED_LINE.parse(JSON.parse(lines[0] ?? ""));
+  assert.deepEqual([saved, msg], ["continued", "continued after the provider broke off"]);
 });
 
 const SAVED_LINE = z.object({ saved: z.string(), msg: z.string() });

@@ -12,7 +12,7 @@ test("a provider that is away is named at the start, its error is the answer, an
   const server = await cli.serve([], { OLLAMA_HOST: `http://127.0.0.1:${port}` });
   assert.match(
     server.stdout(),
-    /model +ollama\/default[^]*warning +ollama: the provider cannot answer: no connection \(ECONNREFUSED\)\. Check that it runs/,
+    /^ {2}model +ollama\/default, and 1 more\. ollama: the provider cannot answer: no connection \(ECONNREFUSED\)\. Check that it runs/m,
   );
   assert.doesNotMatch(server.stdout(), /answers by script/);
 

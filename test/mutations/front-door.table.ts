@@ -11,6 +11,20 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "an answer that continued behind a broken provider is not told",
+    file: "test/cli/serve.test.ts",
+    test: "an answer whose provider broke off continues, and the log says so in one line",
+    patches: [
+      { file: "src/node/serve.ts", from: "if (saved !== undefined) onSaved(saved);", to: "void saved;" },
+    ],
+  },
+  {
+    name: "a value in the log steers the terminal",
+    file: "test/cli/serve.test.ts",
+    test: "what was saved is one line",
+    patches: [{ file: "src/cli/command-log.ts", from: "visible(said(value))", to: "said(value)" }],
+  },
+  {
     name: "a run is not below the request that began it",
     file: "test/node/telemetry.test.ts",
     test: "a request, the run of its turn and the model's call are one trace",

@@ -51,7 +51,7 @@ export function approvalPage(
     ...shown,
     ...(shown.length === rows.length ? [] : [style.yellow(leftOutWords(from, end, rows.length))]),
     ...(workspace === "" ? [] : [dimLine(`  in ${safeLine(workspace)}`)]),
-    ...(tool === undefined ? [] : [dimLine(`  always would be for ${scopeWords(tool)}`)]),
+    ...(tool === undefined ? [] : [dimLine(`  "always" covers ${scopeWords(tool)}`)]),
     ...(shown.length > NEAR_ROWS ? [title] : []),
   ];
   return { lines, next: end === rows.length ? 0 : end };

@@ -25,12 +25,12 @@ export const COMMAND_HELP: readonly (readonly [string, string])[] = [
   ["/new", "begin another conversation"],
   ["/list", "the conversations of this workspace"],
   ["/resume <number or id>", "continue one of them"],
-  ["/model [name]", "tell or choose the model"],
+  ["/model [name]", "show or choose the model"],
   ["/models", "the models that the server offers"],
   ["/continue", "let the agent continue without a new message"],
   ["/summarize", "replace the history by a summary"],
-  ["/todos", "what the agent means to do"],
-  ["/shell <command>, !<command>", "run a command here; the agent sees it and what it said"],
+  ["/todos", "the agent's list of tasks"],
+  ["/shell <command>, !<command>", "run a command here; the agent sees it and its output"],
   ["/quit, Ctrl-D", "leave; a turn under way can be resumed later"],
 ];
 

@@ -136,7 +136,7 @@ export function interactiveChat({
         for (const [name, about] of COMMAND_HELP) screen.print(`  ${style.bold(name.padEnd(30))}${about}`);
         screen.print(
           style.dim(
-            "  A line that ends in \\ continues in the next one. Ctrl-C stops a turn, twice it leaves.",
+            "  A line that ends in \\ continues in the next one. Ctrl-C stops a turn; twice in a row, it leaves.",
           ),
         );
         return;

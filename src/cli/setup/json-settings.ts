@@ -10,7 +10,9 @@ export function jsonObjectOf(text: string, file: string): JsonObject {
   } catch {
     // Said below, without what is in it.
   }
-  throw failure(`${file} is not a JSON object; mend it first, or put the settings in by hand`);
+  throw failure(
+    `${file} is not a plain JSON object (comments are not read). Without --write the settings are printed: put them in by hand`,
+  );
 }
 
 /** Indented as the file was. */
