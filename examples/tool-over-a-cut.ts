@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Client, type Tools } from "../src/client/index.ts";
+import { Client, toolRunner, type Tools } from "../src/client/index.ts";
 import { AgentClientMessageSchema, AgentServerMessageSchema } from "../src/protocol/public.ts";
 import { nodeSealing } from "../src/sealing/node.ts";
 import { type Application, createServer } from "../src/server/index.ts";
@@ -59,7 +59,7 @@ const tools: Tools = {
 };
 
 const homeKey = crypto.getRandomValues(new Uint8Array(32));
-const client = new Client({ connect: network.connect, sealing, homeKey, tools });
+const client = new Client({ connect: network.connect, sealing, homeKey, tools: toolRunner(tools) });
 const stream = await client.open({ first: new TextEncoder().encode("deploy, please") });
 for await (const { end } of stream.events) {
   if (end !== undefined) console.log(`the stream ended: ${end}`);

@@ -16,13 +16,14 @@ const CLIENT = [
   "spokenText",
   "splitStream",
   "stallLine",
+  "storesOf",
   "subagentRunner",
 ];
 
 const EXPORTS: Readonly<Record<string, readonly string[]>> = {
   holdfast: ["HoldfastError", "SERVE_DEFAULTS", "connect", "serve", "tool"],
   "holdfast/client": ["DEFAULT_URL", ...CLIENT],
-  "holdfast/client/browser": ["BrowserClient", "SharedConnection", ...CLIENT],
+  "holdfast/client/browser": ["BrowserClient", "SharedConnection", ...CLIENT, "toolRunner"],
   "holdfast/fetch": ["holdfast"],
   "holdfast/react": ["HoldfastError", "LiveConversations", "tool", "useConversation", "useStream"],
   "holdfast/ai-sdk": [

@@ -12,6 +12,7 @@ import {
   Conversations,
   type NodeClient,
   openClient,
+  storesOf,
 } from "../../src/client-node/index.ts";
 import { createTools, parseToolsConfig, type ToolSet } from "../../src/tools/index.ts";
 import { AnswerTimes, timeAnswers } from "./answer-times.ts";
@@ -50,7 +51,7 @@ async function open(given: Arguments): Promise<Measured> {
     tools,
   });
   const { definitions } = tools;
-  conversations = new Conversations({ client, ...client.stores, tools: { kinds: [], definitions } });
+  conversations = new Conversations({ client, ...storesOf(client), tools: { kinds: [], definitions } });
   return {};
 }
 

@@ -3,6 +3,7 @@
  *
  * Only here. The product has no switch for it.
  */
+import { hash } from "node:crypto";
 import { Buffer } from "node:buffer";
 import type { SyncSealer, SyncSealing } from "../../src/sealing/index.ts";
 
@@ -23,5 +24,6 @@ export const noSealing: SyncSealing = {
   deriveConversationKey: (homeKey) => homeKey,
   deriveChildStreamKey: (parentStreamKey) => parentStreamKey,
   secretName: (streamKey) => streamKey,
+  sha256: (bytes) => hash("sha256", bytes, "buffer"),
   equal: (a, b) => Buffer.compare(a, b) === 0,
 };

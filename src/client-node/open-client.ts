@@ -10,6 +10,7 @@ import {
   inspect,
   memoryStores,
   type ResumeReport,
+  toolRunner,
 } from "../client/index.ts";
 import { readJournal } from "../client/journal-file.ts";
 import { given } from "../protocol/given.ts";
@@ -26,7 +27,7 @@ import { onNetworkChange } from "./wake-ups.ts";
 export class NodeClient extends Client {
   /** Where the journals lie; undefined with persistence off. */
   readonly directory: string | undefined;
-  /** Conversations and their blobs: for `new Conversations({ client, ...client.stores })`. In memory with persistence off. */
+  /** For `storesOf(client)`. In memory with persistence off. */
   readonly stores: ClientStores;
   readonly #journals: Journals | undefined;
   readonly #release: () => Promise<void>;
@@ -78,6 +79,11 @@ export class NodeClient extends Client {
   }
 }
 
+/** Where this client keeps its conversations, for `new Conversations({ client, ...storesOf(client) })`. */
+export function storesOf({ stores }: NodeClient): ClientStores {
+  return stores;
+}
+
 export async function openClient(options: NodeClientOptions = {}): Promise<NodeClient> {
   const settings = settle(options);
   const { tools, onStall, resumesMax } = options;
@@ -97,7 +103,8 @@ export async function openClient(options: NodeClientOptions = {}): Promise<NodeC
     credentials,
     stream,
     onBug,
-    ...given({ tools, onStall, resumesMax, journals: journals?.store, writerLocks: journals?.writerLocks }),
+    ...given({ tools: tools && toolRunner(tools), onStall, resumesMax }),
+    ...given({ journals: journals?.store, writerLocks: journals?.writerLocks }),
   };
   const client = new NodeClient(clientOptions, journals, () => {
     unwatch();

@@ -9,7 +9,7 @@ import { type ApiKey, credentialsOf } from "../client/api-key.ts";
 import type { OnStall, StreamSettings, Tools } from "../client/index.ts";
 import { CLIENT_FIELDS } from "../client/client-fields.ts";
 import { mayPersist, switchedSettings } from "../client/stream-options.ts";
-import { checked, fields, httpUrl, oneOf, text, variable, yesOrNo } from "../protocol/checked.ts";
+import { checked, fields, having, httpUrl, oneOf, text, variable, yesOrNo } from "../protocol/checked.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { parseHomeKey } from "./key-places.ts";
 import type { ScopeName } from "./scope.ts";
@@ -90,6 +90,7 @@ const OPTIONS = fields({
   keyring: z.optional(yesOrNo()),
   transport: z.optional(oneOf(["http2", "fetch"])),
   ca: z.optional(text()),
+  tools: z.optional(having<Tools>(["policy", "approve", "run", "stopLeftover"])),
 });
 
 const VARIABLES = z.object({

@@ -8,7 +8,8 @@
  * Invariant: what `get` resolves with is what the id names, whatever the server sent (E5).
  */
 import * as retry from "../core/retry.ts";
-import { blobIdBytes, blobIdOf } from "../protocol/blob-id.ts";
+import { blobIdBytes } from "../protocol/blob-id.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { SteadyClock } from "../transport/environment.ts";
@@ -24,13 +25,15 @@ export interface Asker {
 type Call<Result> = (calls: BlobCalls, meta: ClientMeta, signal: AbortSignal) => Promise<Result>;
 
 export function blobTransfers(
-  context: Pick<StreamContext, "blobs" | "environment" | "options" | "closing">,
+  context: Pick<StreamContext, "blobs" | "environment" | "options" | "closing" | "sha256">,
   clock: SteadyClock,
   asker: Asker,
 ) {
   const ready = Promise.withResolvers<void>();
   /** Fires when nothing more can be put, with the reason. */
   const over = new AbortController();
+
+  const blobIdOf = async (bytes: Uint8Array): Promise<string> => hexOf(await context.sha256(bytes));
 
   async function attempt<Result>(until: AbortSignal | undefined, call: Call<Result>): Promise<Result> {
     const { blobs, closing, options } = context;

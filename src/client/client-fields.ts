@@ -6,7 +6,7 @@ import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { callable, custom, having, httpUrl, whole } from "../protocol/checked.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import type { ApiKey } from "./api-key.ts";
-import type { OnStall, Tools } from "./index.ts";
+import type { OnStall } from "./index.ts";
 import { SWITCH_FIELDS } from "./stream-options.ts";
 
 export const CLIENT_FIELDS = {
@@ -21,7 +21,6 @@ export const CLIENT_FIELDS = {
       { isHidden: true },
     ),
   ),
-  tools: z.optional(having<Tools>(["policy", "approve", "run", "stopLeftover"])),
   connect: z.optional(callable<Connect>()),
   blobs: z.optional(having<BlobCalls>(["put", "get"])),
   resumesMax: z.optional(whole(1)),

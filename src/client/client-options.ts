@@ -7,7 +7,7 @@ import type { BlobCalls, Connect } from "../transport/transport.ts";
 import type { JournalStore } from "./journal-store.ts";
 import type { OnStall } from "./stall-account.ts";
 import type { StreamSettings } from "./stream-options.ts";
-import type { Tools } from "./tools.ts";
+import type { ToolRunner } from "./tool-runner.ts";
 import type { WriterLocks } from "./writer-locks.ts";
 
 export interface ClientOptions<HomeKey = Uint8Array> {
@@ -31,8 +31,8 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   readonly writerLocks?: WriterLocks;
   readonly environment?: Environment;
   readonly credentials?: () => Promise<string | undefined>;
-  /** What this client carries out for the server. Without it execs are events like any other. */
-  readonly tools?: Tools;
+  /** What this client carries out for the server: `toolRunner(tools)`. Without it execs are events like any other. */
+  readonly tools?: ToolRunner;
   /**
    * What is left out, at any depth, is as `STREAM_DEFAULTS` says. A function is asked for each new stream, so what it returns
    * may change while the client runs; a running stream keeps what it began with. When it throws, or returns something wrong,

@@ -29,7 +29,7 @@ import { checkChunkSize } from "./speech.ts";
 import { type StreamPlan, streamPlans } from "./stream-options.ts";
 import { stallAccount } from "./stall-account.ts";
 import { ClientStream } from "./stream.ts";
-import { limitedTools, type ToolLimit } from "./tool-limits.ts";
+import type { ToolLimit } from "./tool-limits.ts";
 import { writerClaims } from "./writer-claims.ts";
 
 const RESUMES_MAX = 4;
@@ -72,8 +72,10 @@ export class Client<HomeKey = Uint8Array> {
       blobs: options.blobs,
       closing: this.#closing.signal,
       journalSealer: options.sealing.homeSealer(options.homeKey),
+      sha256: options.sealing.sha256,
       environment: this.#environment,
-      tools: options.tools === undefined ? undefined : limitedTools(options.tools, this.#toolLimits),
+      tools: options.tools,
+      toolLimits: this.#toolLimits,
       journalRecordsMax: options.journalRecordsMax ?? JOURNAL_RECORDS_MAX,
       credentials: options.credentials ?? (async () => undefined),
       onBug,

@@ -20,5 +20,6 @@ export type { StreamSettings } from "./stream-options.ts";
 export type { StreamStatus } from "./status.ts";
 export type { ClientStream } from "./stream.ts";
 export type { ToolLimit } from "./tool-limits.ts";
+export { type ToolRunner, toolRunner } from "./tool-runner.ts";
 export type { Approval, ToolPolicy, ToolRun, Tools } from "./tools.ts";
 export type { WriterLock, WriterLocks } from "./writer-locks.ts";

@@ -4,12 +4,13 @@
 import type { Options } from "../core/client-state.ts";
 import type { Recovered } from "../core/journal.ts";
 import type { Role } from "../protocol/frames.ts";
-import type { Sealer } from "../sealing/index.ts";
+import type { Sealer, Sealing } from "../sealing/index.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { BlobCalls, Connect, ConversationAccess } from "../transport/transport.ts";
 import type { JournalStore } from "./journal-store.ts";
 import type { StreamStallNews } from "./stall-account.ts";
-import type { Tools } from "./tools.ts";
+import type { ToolLimit } from "./tool-limits.ts";
+import type { ToolRunner } from "./tool-runner.ts";
 
 export interface StreamContext {
   readonly connect: Connect;
@@ -19,9 +20,13 @@ export interface StreamContext {
   /** Where this stream's journal is; undefined: it keeps none. */
   readonly journals: JournalStore | undefined;
   readonly journalSealer: Sealer;
+  /** Names blobs. */
+  readonly sha256: Sealing["sha256"];
   readonly environment: Environment;
   readonly options: Options;
-  readonly tools: Tools | undefined;
+  readonly tools: ToolRunner | undefined;
+  /** May grow. */
+  readonly toolLimits: readonly ToolLimit[];
   readonly journalRecordsMax: number;
   /** Asked before the first connection, and once more when the server refuses what it gave. */
   readonly credentials: () => Promise<string | undefined>;

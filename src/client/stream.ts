@@ -25,7 +25,7 @@ import { type Saying, speechOf } from "./speech.ts";
 import type { StreamBeginning, StreamContext } from "./stream-context.ts";
 import { statusBoard, type StreamStatus } from "./status.ts";
 import { stepper } from "./stepper.ts";
-import { toolRunner } from "./tool-runner.ts";
+import type { ToolRunner } from "./tool-runner.ts";
 
 export class ClientStream {
   readonly idempotencyKey: string;
@@ -38,7 +38,7 @@ export class ClientStream {
   readonly #clock: SteadyClock;
   readonly #journal: ReturnType<typeof journalFile> | undefined;
   readonly #events: BoundedQueue<StreamEvent>;
-  readonly #tools: ReturnType<typeof toolRunner> | undefined;
+  readonly #tools: ReturnType<ToolRunner["begin"]> | undefined;
   readonly #speech: ReturnType<typeof speechOf>;
   readonly #blobs: ReturnType<typeof blobTransfers>;
   readonly #aborting = abortWishes();
@@ -93,7 +93,7 @@ export class ClientStream {
       },
     });
     if (context.tools !== undefined && role === "writer") {
-      this.#tools = toolRunner(context.tools, journal, {
+      const outputs: Parameters<ToolRunner["begin"]>[1] = {
         idempotencyKey,
         say: async (body) => void (await this.#say({ body, isReply: true })),
         upload: (bytes) => this.putBlob(bytes),
@@ -101,7 +101,8 @@ export class ClientStream {
         answer: (execId, body) => void this.#say({ body, execId, isReply: true }).catch(() => undefined),
         input: (input) => this.#put({ kind: "exec", input, nowMs: this.#clock.now() }),
         isLeft: () => this.#state.phase === "stopped" && this.#state.outcome === undefined,
-      });
+      };
+      this.#tools = context.tools.begin(journal, outputs, context.toolLimits);
     }
   }
 

@@ -1,6 +1,8 @@
 /**
  * Carries out what the tool journal orders: asks, runs, cancels, reports.
  *
+ * A client is given it together with its tools, so a page without tools does not load it.
+ *
  * It starts nothing by itself. A run that this process has begun is known here until its result is
  * handed over, so cancelling finds it.
  */
@@ -23,6 +25,7 @@ import {
 } from "../protocol/exec-codec.ts";
 import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import { limitedTools, type ToolLimit } from "./tool-limits.ts";
 import type { Approval, ToolRun, Tools } from "./tools.ts";
 
 /** Enough to say what went wrong. */
@@ -46,7 +49,21 @@ interface KnownExec {
   readonly argsHash: string;
 }
 
-export function toolRunner(tools: Tools, journal: Recovered, outputs: RunnerOutputs) {
+/** Tools, and what runs them at most once: for the option `tools` of a client. */
+export interface ToolRunner {
+  /** For one stream. `limits` may grow later. */
+  begin(journal: Recovered, outputs: RunnerOutputs, limits: readonly ToolLimit[]): StreamTools;
+}
+
+type StreamTools = ReturnType<typeof streamTools>;
+
+export function toolRunner(tools: Tools): ToolRunner {
+  return {
+    begin: (journal, outputs, limits) => streamTools(limitedTools(tools, limits), journal, outputs),
+  };
+}
+
+function streamTools(tools: Tools, journal: Recovered, outputs: RunnerOutputs) {
   const execs = new Map<string, KnownExec>();
   const running = new Map<string, AbortController>();
   const asking = new Map<string, AbortController>();

@@ -9,7 +9,9 @@ import type { BrowserClient } from "../client/browser/browser-client.ts";
 import { openClient } from "../client/browser/open-client.ts";
 import type { BrowserClientOptions } from "../client/browser/options.ts";
 import type { Channel } from "../client/browser/platform.ts";
+import { storesOf } from "../client/browser/stores-of.ts";
 import { thisBrowser } from "../client/browser/this-browser.ts";
+import { toolRunner } from "../client/tool-runner.ts";
 import type { Tool } from "../tools/tool.ts";
 import { LiveConversation } from "./conversation.ts";
 import { pageTools } from "./page-tools.ts";
@@ -94,10 +96,10 @@ export class LiveConversations {
   async #openNow(): Promise<Opened> {
     const { tools: _, answersQuestions = false, ...options } = this.#options;
     const { kinds, definitions, tools } = this.#tools;
-    const client = await openClient({ ...options, tools });
+    const client = await openClient({ ...options, tools: toolRunner(tools) });
     const conversations = new Conversations({
       client,
-      ...client.stores,
+      ...storesOf(client),
       tools: { kinds, definitions, answersQuestions },
       // The page shows it, and answers when its user does.
       ...(answersQuestions ? { onQuery: async () => undefined } : {}),

@@ -3,7 +3,7 @@
  *
  * Everything here outlives a turn and nothing outlives the process; what must is in the scope's directory.
  */
-import { openClient } from "../client-node/open-client.ts";
+import { openClient, storesOf } from "../client-node/open-client.ts";
 import type { NodeClientOptions } from "../client-node/options.ts";
 import { Conversations, type ConversationsOptions } from "../client/index.ts";
 import { given } from "../protocol/given.ts";
@@ -31,7 +31,7 @@ export async function openConversations(parts: ConversationParts) {
     const client = await openClient({ ...options, ...given({ tools }) });
     const offered = tools && { ...tools, answersQuestions };
     const { onBug } = options;
-    conversations = new Conversations({ client, ...client.stores, ...rest, tools: offered, onBug });
+    conversations = new Conversations({ client, ...storesOf(client), ...rest, tools: offered, onBug });
     /** Leaves all turns, which continue at the server and can be resumed. */
     const close = async (): Promise<void> => {
       await client.close();

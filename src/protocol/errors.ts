@@ -3,7 +3,7 @@
  *
  * A code is the only thing that a program branches on; a message is for people. Each code has exactly one
  * remedy, so a client never has to guess whether trying again is safe. Wire codes are the enum of
- * `errors.proto`; the functions at the end are the only place where the two meet. Local codes are for
+ * `errors.proto`, in its order; the functions at the end are the only place where the two meet. Local codes are for
  * mistakes of a caller within one process, and never travel.
  */
 import { ErrorCode as WireErrorCode } from "./gen/holdfast/v1/errors.ts";
@@ -17,7 +17,7 @@ import { ErrorCode as WireErrorCode } from "./gen/holdfast/v1/errors.ts";
  */
 export type Remedy = "stop" | "reconnect" | "restart" | "retry" | "ask";
 
-/** What one side can tell the other. */
+/** What one side can tell the other. The first has the number 1 on the wire, and so on: a page need not load the enum's names beside these. */
 const WIRE_REMEDIES = {
   invalid_frame: "stop",
   too_large: "stop",
@@ -112,24 +112,14 @@ function isWireCode(text: string): text is WireCode {
 /** Every code that travels, once, in the order of the table. */
 export const WIRE_CODES: readonly WireCode[] = Object.freeze(Object.keys(WIRE_REMEDIES).filter(isWireCode));
 
-/** The proto's names are ours in capitals. */
-const CODE_OF: ReadonlyMap<WireErrorCode, WireCode> = new Map(
-  Object.entries(WireErrorCode).flatMap(([name, number]) => {
-    const code = name.toLowerCase();
-    return isWireCode(code) ? [[number, code]] : [];
-  }),
-);
-const NUMBER_OF: ReadonlyMap<WireCode, WireErrorCode> = new Map(
-  [...CODE_OF].map(([number, code]) => [code, number]),
-);
-
 /** What the other side gets. A local mistake was not its own: to the peer it is a fault of this side. */
 export function wireCodeOf(code: ErrorCode): WireCode {
   return isWireCode(code) ? code : "internal";
 }
 
 export function errorCodeToWire(code: ErrorCode): WireErrorCode {
-  return NUMBER_OF.get(wireCodeOf(code)) ?? WireErrorCode.INTERNAL;
+  const number = WIRE_CODES.indexOf(wireCodeOf(code)) + 1;
+  return Object.values(WireErrorCode).find((known) => known === number) ?? WireErrorCode.INTERNAL;
 }
 
 /**
@@ -137,8 +127,6 @@ export function errorCodeToWire(code: ErrorCode): WireErrorCode {
  * remedy that neither gives up a healthy stream nor throws away its state.
  */
 export function errorCodeFromWire(code: WireErrorCode): WireCode {
-  if (code === WireErrorCode.UNSPECIFIED) {
-    throw new HoldfastError("invalid_frame", "an error frame has no code");
-  }
-  return CODE_OF.get(code) ?? "internal";
+  if (code === 0) throw new HoldfastError("invalid_frame", "an error frame has no code");
+  return WIRE_CODES[code - 1] ?? "internal";
 }

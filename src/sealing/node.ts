@@ -6,7 +6,7 @@
  * Invariant: a sealer has one incarnation from its own draw and one counter per direction (E3). It
  * cannot be copied, stored or given a counter, so there is no way to use a nonce again.
  */
-import { type KeyObject, randomBytes as secureRandomBytes, timingSafeEqual } from "node:crypto";
+import { hash, type KeyObject, randomBytes as secureRandomBytes, timingSafeEqual } from "node:crypto";
 import { KeyCache } from "./key-cache.ts";
 import {
   checkKey,
@@ -61,6 +61,7 @@ export function nodeSealing(options: SealingOptions = {}): SyncSealing {
       hkdf(imported(parentStreamKey), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
     secretName: (streamKey, text) =>
       hkdf(imported(streamKey), NO_SALT, infoSecretName(text), SECRET_NAME_BYTES),
+    sha256: (bytes) => hash("sha256", bytes, "buffer"),
     equal: (a, b) => a.length === b.length && timingSafeEqual(a, b),
   };
 }

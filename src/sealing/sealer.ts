@@ -77,11 +77,14 @@ export interface Sealing<HomeKey = Uint8Array> {
     parentStreamKey: Uint8Array,
     execId: string,
   ) => Uint8Array | Promise<Uint8Array>;
+  /** The platform's own hash, which names blobs: it needs no key. */
+  readonly sha256: (bytes: Uint8Array) => Uint8Array | Promise<Uint8Array>;
   /** In constant time for equal lengths; false, not an error, for unequal ones. */
   readonly equal: (a: Uint8Array, b: Uint8Array) => boolean;
 }
 
 export interface SyncSealing<HomeKey = Uint8Array> extends Sealing<HomeKey> {
+  readonly sha256: (bytes: Uint8Array) => Uint8Array;
   readonly sealer: (streamKey: Uint8Array) => SyncSealer;
   readonly homeSealer: (homeKey: HomeKey) => SyncSealer;
   readonly keyCheck: (streamKey: Uint8Array) => Uint8Array;

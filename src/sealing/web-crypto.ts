@@ -18,6 +18,10 @@ function subtle(): typeof crypto.subtle {
   return present;
 }
 
+export async function sha256(bytes: Uint8Array): Promise<Bytes> {
+  return new Uint8Array(await subtle().digest("SHA-256", new Uint8Array(bytes)));
+}
+
 export function importHkdfKey(bytes: Bytes): Promise<WebKey> {
   return subtle().importKey("raw", bytes, "HKDF", false, ["deriveBits"]);
 }

@@ -47,6 +47,7 @@ import {
   importGcmKey,
   importHkdfKey,
   importHmacKey,
+  sha256,
   type WebKey,
 } from "./web-crypto.ts";
 
@@ -87,6 +88,7 @@ export function webSealing(options: SealingOptions = {}): Sealing<Uint8Array | W
       hkdf(await hkdfKey(homeKey)(), NO_SALT, infoConversationKey(principal, conversationId), KEY_BYTES),
     deriveChildStreamKey: async (parentStreamKey, execId) =>
       hkdf(await hkdfKey(parentStreamKey)(), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
+    sha256,
     equal: equalConstantTime,
   };
 }

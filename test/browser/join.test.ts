@@ -60,7 +60,7 @@ async function browser(t: TestContext, host = {}): Promise<(options?: TabOptions
         environment,
         stream: { heartbeatIntervalMs: 20 },
       },
-      { writerLocks, stores: memoryStores(), release: () => undefined },
+      { writerLocks, shelf: undefined, release: () => undefined },
     );
     t.after(() => client.close());
     return client;

@@ -2,7 +2,10 @@
  * Tabs that share one connection keep the contract of a transport, and survive the tab that carries it.
  */
 import assert from "node:assert/strict";
+import { hash } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { after, test } from "node:test";
+import { CHANNEL_VERSION, ownFrame } from "../../src/client/browser/tab-messages.ts";
 import type { HoldfastError } from "../../src/protocol/errors.ts";
 import type { ClientFrame, ServerFrame } from "../../src/protocol/frames.ts";
 import {
@@ -193,4 +196,19 @@ test("F4: a tab that begins while the leader is frozen connects by itself", asyn
   assert.equal(served[0]?.tab, "other");
   served[0]?.wire.write([ack(1)]);
   await until(() => heard.frames.length === 1, "and is answered");
+});
+
+test("a tab gets its own bytes of a body, not the buffer that the body is a view of", () => {
+  const buffer = new Uint8Array(1_000);
+  const body = buffer.subarray(10, 13);
+  const event = ownFrame({ kind: "event", eventId: 1, body, end: undefined });
+  assert.equal(event.body.buffer.byteLength, 3);
+  assert.equal(ownFrame({ kind: "chunk", seqno: 0, writerEpoch: 1, body }).body.buffer.byteLength, 3);
+});
+
+test("the channel between tabs has a version of its own for this shape of frames", async () => {
+  const source = await readFile(new URL("../../src/protocol/frames.ts", import.meta.url), "utf8");
+  const shape = source.replaceAll(/\/\*\*[^]*?\*\//g, "").replaceAll(/\s+/g, " ");
+  // Tabs hand each other frames as they are. When their shape changes: raise CHANNEL_VERSION, and put the new hash here.
+  assert.equal(`${CHANNEL_VERSION} ${hash("sha256", shape).slice(0, 16)}`, "2 840716cbfabb4ee2");
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { Client } from "../../src/client/index.ts";
+import { Client, toolRunner } from "../../src/client/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { openSqliteStore } from "../../src/store/index.ts";
 import { http2Connect } from "../../src/transport/node/http2-client.ts";
@@ -21,7 +21,7 @@ function clientOf(t: TestContext, server: Running): Client {
     sealing: nodeSealing(),
     homeKey: HOME_KEY,
     credentials: () => Promise.resolve(server.apiKey),
-    tools: echoTools("well heard", () => undefined),
+    tools: toolRunner(echoTools("well heard", () => undefined)),
   });
   t.after(async () => {
     await client.close();

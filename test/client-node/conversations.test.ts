@@ -6,7 +6,7 @@ import { test, type TestContext } from "node:test";
 import { fromBinary } from "../../src/protocol/message.ts";
 import { createAgent } from "../../src/agent/index.ts";
 import { createModels } from "../../src/agent/models/index.ts";
-import { openClient } from "../../src/client-node/index.ts";
+import { openClient, storesOf } from "../../src/client-node/index.ts";
 import { Conversations, type SubagentRunner, subagentRunner, type Tools } from "../../src/client/index.ts";
 import { ExecKind, ExecServerMessageSchema } from "../../src/protocol/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -61,7 +61,7 @@ async function start(t: TestContext, url: string, directory: string) {
   t.after(() => client.close());
   const conversations: Conversations = new Conversations({
     client,
-    ...client.stores,
+    ...storesOf(client),
     tools: { kinds: [ExecKind.SUBAGENT], definitions: [] },
   });
   return { client, conversations };

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { settle as settleInBrowser } from "../../src/client/browser/options.ts";
-import { STREAM_DEFAULTS, type StreamSettings } from "../../src/client/index.ts";
+import { STREAM_DEFAULTS, type StreamSettings, toolRunner, type Tools } from "../../src/client/index.ts";
 import { streamPlans } from "../../src/client/stream-options.ts";
 
 function completeStreamOptions(given?: StreamSettings) {
@@ -79,7 +79,7 @@ test("a browser client merges and refuses as one in Node does", () => {
     [{ shareConnection: 1 }, /shareConnection must be true or false/],
     [{ retryLookbackWindowMs: 1.5 }, /retryLookbackWindowMs must be a whole number/],
     [{ resumesMax: 0 }, /resumesMax must be a whole number, at least 1/],
-    [{ tools: {} }, /tools must have a function policy/],
+    [{ tools: {} }, /tools must be made by toolRunner/],
     [{ blobs: {} }, /blobs must have a function put/],
     [{ connect: "http2" }, /connect must be a function/],
     [{ onBug: 1 }, /onBug must be a function, not 1/],
@@ -126,4 +126,22 @@ test("a client's own switches win over its function, in browsers too", () => {
   assert.equal(settleInBrowser({ stream: { persistence: false } }, "http://page").persistence, false);
   const off = settleInBrowser({ stream: () => ({}), persistence: false }, "http://page");
   assert.equal(off.persistence, false);
+});
+
+test("a page's tools come with what runs them", () => {
+  const policy = { repeatable: false, needsApproval: false };
+  const tools: Tools = {
+    policy: () => policy,
+    approve: async () => ({ allowed: true, untilMs: 0 }),
+    run: async () => new Uint8Array(),
+    stopLeftover: () => undefined,
+  };
+  const options = { url: "http://127.0.0.1" };
+  assert.ok(settleInBrowser({ ...options, tools: toolRunner(tools) }, undefined));
+  // What a page in JavaScript may say.
+  const bare: object = { ...options, tools };
+  assert.throws(() => settleInBrowser(bare, undefined), {
+    code: "invalid_argument",
+    message: /tools must be made by toolRunner\(tools\)/,
+  });
 });

@@ -5,7 +5,14 @@
  */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { Client, type ClientOptions, type ClientStream, type StreamEvent } from "../../src/client/index.ts";
+import {
+  Client,
+  type ClientOptions,
+  type ClientStream,
+  type StreamEvent,
+  toolRunner,
+  type Tools,
+} from "../../src/client/index.ts";
 import { retry } from "../../src/core/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import type { ClientFrame } from "../../src/protocol/frames.ts";
@@ -65,6 +72,10 @@ export const upTo = (count: number): readonly number[] => Array.from({ length: c
 export interface ClientProcess {
   readonly client: Client;
   kill(): void;
+}
+
+interface RigClientOptions extends Partial<Omit<ClientOptions, "tools">> {
+  readonly tools?: Tools;
 }
 
 export class Rig {
@@ -182,11 +193,11 @@ export class Rig {
     await this.#store?.close();
   }
 
-  client(options: Partial<ClientOptions> = {}): Client {
+  client(options: RigClientOptions = {}): Client {
     return this.process(options).client;
   }
 
-  process(options: Partial<ClientOptions> = {}): ClientProcess {
+  process({ tools, ...options }: RigClientOptions = {}): ClientProcess {
     let isDead = false;
     const wires = new Set<{ end(): void }>();
     const timers = new Set<() => void>();
@@ -222,6 +233,7 @@ export class Rig {
       stream: { retry: SOON },
       onBug: (bug) => this.bugs.push(bug),
       ...options,
+      ...(tools === undefined ? {} : { tools: toolRunner(tools) }),
     });
     this.#clients.push(client);
     const kill = (): void => {

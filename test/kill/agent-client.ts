@@ -13,6 +13,7 @@ import {
   Conversations,
   HoldfastError,
   openClient,
+  storesOf,
   STREAM_DEFAULTS,
   type Turn,
 } from "../../src/client-node/index.ts";
@@ -124,7 +125,7 @@ const client = await openClient({
   },
   onBug: bug,
 });
-const conversations = new Conversations({ client, ...client.stores, tools, onBug: bug });
+const conversations = new Conversations({ client, ...storesOf(client), tools, onBug: bug });
 
 async function follow(turn: Turn, isResumed: boolean): Promise<void> {
   const { idempotencyKey } = turn.stream;

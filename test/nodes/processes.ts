@@ -8,7 +8,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Client, type StreamEvent, type Tools } from "../../src/client/index.ts";
+import { Client, type StreamEvent, toolRunner, type Tools } from "../../src/client/index.ts";
 import { retry } from "../../src/core/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { StreamLogs } from "../../src/server/stream-logs.ts";
@@ -114,7 +114,7 @@ export class ClusterClient {
       sealing: nodeSealing(),
       homeKey: this.homeKey,
       credentials: () => Promise.resolve(apiKey),
-      tools: this.#tools(),
+      tools: toolRunner(this.#tools()),
       stream: { retry: SOON },
     });
   }

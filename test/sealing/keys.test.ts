@@ -2,6 +2,7 @@
  * Derived keys, the key check value and the content MAC, on both platforms.
  */
 import assert from "node:assert/strict";
+import { hash } from "node:crypto";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { HoldfastError } from "../../src/protocol/errors.ts";
@@ -176,4 +177,11 @@ test("node: a secret name is the same in every process with the stream key, and 
   assert.equal(new Set(names).size, names.length);
   assert.equal(hexOf(nodeSealing().secretName(KEY, "a")), names[0]);
   assert.throws(() => secretName(KEY, ""));
+});
+
+test("both platforms hash alike, and take only the bytes of a view", async () => {
+  const bytes = new Uint8Array(100).fill(7).subarray(1, 4);
+  const expected = hash("sha256", "\u0007\u0007\u0007");
+  assert.equal(hexOf(await webSealing().sha256(bytes)), expected);
+  assert.equal(hexOf(nodeSealing().sha256(bytes)), expected);
 });

@@ -11,6 +11,7 @@ import {
   type FullConversation,
   type Turn,
   type TurnEnd,
+  toolRunner,
 } from "../../src/client/index.ts";
 import { type ChatMessage, decodeChatMessage } from "../../src/protocol/chat-message.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
@@ -122,7 +123,7 @@ export class SimUser {
       journals: this.#disks.journals.openJournalStore(process),
       environment: env,
       credentials: () => Promise.resolve(principal),
-      tools: workbench.toolsOf(process),
+      tools: toolRunner(workbench.toolsOf(process)),
       onBug: (bug) => world.fail(bug),
     });
     return new Conversations({

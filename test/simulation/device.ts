@@ -4,7 +4,7 @@
  * Does what users do, opens, speaks, stops, takes over from another device, watches from a second
  * tab, and checks everything that the client hands to the application.
  */
-import { Client, type ClientStream, type StreamEvent } from "../../src/client/index.ts";
+import { Client, type ClientStream, type StreamEvent, toolRunner } from "../../src/client/index.ts";
 import type { StreamOptions } from "../../src/client/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -118,7 +118,9 @@ export class Device {
       environment: process.env,
       // Tokens run out: the first one asked for may be refused.
       credentials: () => Promise.resolve(this.#random.chance(0.05) ? undefined : principal),
-      tools: this.#tools.toolsOf(process, (key, execId) => this.#takenBack.has(`${key} ${execId}`)),
+      tools: toolRunner(
+        this.#tools.toolsOf(process, (key, execId) => this.#takenBack.has(`${key} ${execId}`)),
+      ),
       stream: this.#context.stream,
       journalRecordsMax: 5,
       onBug: (bug) => world.fail(bug),

@@ -8,7 +8,7 @@ import { flushCompileCache } from "node:module";
 import { join } from "node:path";
 import process from "node:process";
 import { fromBinary } from "../../protocol/message.ts";
-import { Conversations, openClient, type Turn } from "../../client-node/index.ts";
+import { Conversations, openClient, storesOf, type Turn } from "../../client-node/index.ts";
 import { DEFAULTS as RETRY } from "../../core/retry.ts";
 import type { ExecRequest } from "../../protocol/exec-codec.ts";
 import { ExecServerMessageSchema } from "../../protocol/messages.ts";
@@ -84,7 +84,7 @@ async function main([url = "", workspace = "", prompt = ""]: readonly string[]):
     persistence: true,
     stream: { retry: RETRY_OPTIONS, attachTimeoutMs: 2 * PING_MS },
   });
-  const conversations = new Conversations({ client, ...client.stores, tools });
+  const conversations = new Conversations({ client, ...storesOf(client), tools });
   const leave = async (): Promise<void> => {
     await client.close();
     await tools.close();

@@ -23,7 +23,7 @@ import type { Turn } from "./turn.ts";
 
 export interface ConversationsOptions {
   readonly client: ConversationClient;
-  /** `client.stores` of an opened client has both. */
+  /** `storesOf(client)` has both. */
   readonly blobs: ClientBlobStore;
   readonly records: ConversationStore;
   /** Where the client is, for the system prompt. */

@@ -6,11 +6,11 @@
  * the journal, as after a reload.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
-import type { WebKey } from "../../sealing/index.ts";
-import type { ClientStores } from "../agent/conversation-store.ts";
+import type { Sealer, WebKey } from "../../sealing/index.ts";
 import type { ClientOptions } from "../client-options.ts";
 import { Client } from "../client.ts";
 import type { ClientStream } from "../stream.ts";
+import type { BrowserDatabase } from "./database.ts";
 import type { WebWriterLocks } from "./writer-locks.ts";
 
 export interface JoinedStream {
@@ -21,22 +21,28 @@ export interface JoinedStream {
 
 export type BrowserHomeKeys = Uint8Array | WebKey;
 
+/** Where a client keeps what is no journal: conversations and their blobs. */
+interface Shelf {
+  readonly database: BrowserDatabase;
+  readonly sealer: Sealer;
+}
+
 interface TabParts {
   /** Undefined when nothing is kept: then no other tab can have it either. */
   readonly writerLocks: WebWriterLocks | undefined;
-  readonly stores: ClientStores;
+  readonly shelf: Shelf | undefined;
   readonly release: () => void;
 }
 
 export class BrowserClient extends Client<BrowserHomeKeys> {
-  /** Conversations and their blobs: for `new Conversations({ client, ...client.stores })`. In memory with persistence off. */
-  readonly stores: ClientStores;
+  /** For `storesOf(client)`; undefined with persistence off. */
+  readonly shelf: Shelf | undefined;
   readonly #parts: TabParts;
   #closing: Promise<void> | undefined;
 
   constructor(options: ClientOptions<BrowserHomeKeys>, parts: TabParts) {
     super(options);
-    this.stores = parts.stores;
+    this.shelf = parts.shelf;
     this.#parts = parts;
   }
 

@@ -5,11 +5,12 @@
  * says nothing; but its own lock becomes free, and that ends its connections here.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
-import { decodeClientFrame, encodeServerFrame } from "../../protocol/frame-codec.ts";
-import type { ClientFrame } from "../../protocol/frames.ts";
+import { checkClientFrame } from "../../protocol/frame-check.ts";
+import type { ClientFrame, ServerFrame } from "../../protocol/frames.ts";
+import { frameBytes } from "../../transport/memory.ts";
 import type { ClientMeta, Connect } from "../../transport/transport.ts";
 import type { Channel, Locks, Platform } from "./platform.ts";
-import { parseToLeader, reasonOf, type ToLeader, type ToTab } from "./tab-messages.ts";
+import { isToLeader, ownFrame, reasonOf, type ToLeader, type ToTab } from "./tab-messages.ts";
 
 /** How the tabs of one origin that talk to one server find each other. */
 export interface TabNames {
@@ -52,8 +53,7 @@ export function leadingTab(options: LeadingTabOptions): LeadingTab {
   }
 
   const inbox = openChannel(names.leader, (data) => {
-    const message = parseToLeader(data);
-    if (message !== undefined) (tabs.get(message.tab) ?? meet(message.tab)).said(message);
+    if (isToLeader(data)) (tabs.get(data.tab) ?? meet(data.tab)).said(data);
   });
   const everybody = openChannel(names.all);
   everybody.post({ kind: "here", leader } satisfies ToTab);
@@ -120,7 +120,7 @@ interface Carrying {
 
 /** A connection of another tab: hears the transport for it. */
 interface Carried {
-  write(encoded: readonly Uint8Array[]): void;
+  write(frames: readonly ClientFrame[]): void;
   end(): void;
   closed(reason: HoldfastError | undefined): void;
 }
@@ -131,7 +131,7 @@ function carried(
   meta: ClientMeta,
   { connect, say, over }: Carrying,
 ): Carried {
-  let waiting: Uint8Array[] = [];
+  let waiting: ServerFrame[] = [];
   let bytes = 0;
   let isClosed = false;
 
@@ -158,23 +158,22 @@ function carried(
     /** Frames that come together leave together. */
     received(frame) {
       if (isClosed) return;
-      waiting.push(encodeServerFrame(frame));
+      waiting.push(ownFrame(frame));
       if (waiting.length === 1) queueMicrotask(flush);
     },
     drained: taken,
     closed,
   });
   return {
-    write(encoded) {
-      let frames: readonly ClientFrame[];
+    write(frames) {
       try {
-        frames = encoded.map((one) => decodeClientFrame(one).frame);
+        for (const frame of frames) checkClientFrame(frame, meta.idempotencyKey);
       } catch (cause) {
         wire.end();
         closed(HoldfastError.from(cause));
         return;
       }
-      for (const { length } of encoded) bytes += length;
+      for (const frame of frames) bytes += frameBytes(frame);
       if (wire.write(frames) === 0) taken();
     },
     end: () => wire.end(),

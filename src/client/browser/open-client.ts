@@ -2,16 +2,13 @@
  * The front door for browsers: settings in, a client with journals, home key and a shared connection out.
  */
 import { given } from "../../protocol/given.ts";
-import { KEY_BYTES, type Sealing, webSealing } from "../../sealing/index.ts";
+import { KEY_BYTES, webSealing } from "../../sealing/index.ts";
 import { fetchConnect } from "../../transport/fetch-transport.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import type { ClientOptions } from "../client-options.ts";
 import type { JournalStore } from "../journal-store.ts";
-import { type ClientStores, memoryStores } from "../agent/conversation-store.ts";
 import { withTraffic } from "../traffic.ts";
-import { indexedDbBlobStore } from "./blobs.ts";
 import { BrowserClient, type BrowserHomeKeys } from "./browser-client.ts";
-import { indexedDbConversationStore } from "./conversations.ts";
 import { type BrowserDatabase, browserDatabase } from "./database.ts";
 import { browserHomeKey } from "./home-key.ts";
 import { indexedDbJournalStore } from "./indexeddb-journal-store.ts";
@@ -49,7 +46,7 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
   };
   const client = new BrowserClient(clientOptions, {
     writerLocks: kept?.writerLocks,
-    stores: kept === undefined ? memoryStores() : storesOf(kept, sealing),
+    shelf: kept && { database: kept.database, sealer: sealing.homeSealer(kept.homeKey) },
     release: () => {
       unwatch();
       transport.close();
@@ -82,14 +79,6 @@ async function openJournals(settings: Settings, platform: Platform): Promise<Kep
   const { key, isNew } = await browserHomeKey(database);
   if (isNew) settings.onNotice(HOME_KEY_NOTICE);
   return { database, journals, homeKey: key, writerLocks };
-}
-
-function storesOf({ database, homeKey }: Kept, sealing: Sealing<BrowserHomeKeys>): ClientStores {
-  const sealer = sealing.homeSealer(homeKey);
-  return {
-    blobs: indexedDbBlobStore(database, sealer),
-    records: indexedDbConversationStore(database, sealer),
-  };
 }
 
 interface Transport {

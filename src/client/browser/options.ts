@@ -3,10 +3,10 @@
  * names are those of the Node client wherever they mean the same.
  */
 import * as z from "../../protocol/rules.ts";
-import { callable, checked, fields, httpUrl, text, yesOrNo } from "../../protocol/checked.ts";
+import { callable, checked, custom, fields, httpUrl, text, yesOrNo } from "../../protocol/checked.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
-import type { OnStall, StreamSettings, Tools } from "../index.ts";
+import type { OnStall, StreamSettings, ToolRunner } from "../index.ts";
 import { CLIENT_FIELDS } from "../client-fields.ts";
 import type { OnTraffic } from "../traffic.ts";
 import { mayPersist, switchedSettings } from "../stream-options.ts";
@@ -32,8 +32,8 @@ export interface BrowserClientOptions {
   readonly retryLookbackWindowMs?: number | undefined;
   /** Whether a new stream may run without durability while the server's store is down. Default: true. */
   readonly allowDegraded?: boolean | undefined;
-  /** What this client carries out for the server. Default: nothing; execs are events like any other. */
-  readonly tools?: Tools | undefined;
+  /** What this client carries out for the server: `toolRunner(tools)`. Default: nothing; execs are events like any other. */
+  readonly tools?: ToolRunner | undefined;
   /** One connection for all tabs of the origin. Off: one for this tab. Default: true. */
   readonly shareConnection?: boolean | undefined;
   /** A transport of your own, not shared with other tabs; `url` then means nothing. */
@@ -79,6 +79,13 @@ const OPTIONS = fields({
   database: z.optional(text()),
   shareConnection: z.optional(yesOrNo()),
   onTraffic: z.optional(callable<OnTraffic>()),
+  tools: z.optional(
+    custom<ToolRunner>(
+      (runner) => runner instanceof Object && "begin" in runner,
+      "must be made by toolRunner(tools)",
+      { isHidden: true },
+    ),
+  ),
 });
 
 export function settle(options: BrowserClientOptions, pageOrigin: string | undefined): Settings {

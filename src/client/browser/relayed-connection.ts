@@ -5,10 +5,11 @@
  * that it is on its way, and nothing is heard after `closed`.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
-import { decodeServerFrame, encodeClientFrame } from "../../protocol/frame-codec.ts";
+import { checkServerFrame } from "../../protocol/frame-check.ts";
 import type { ClientFrame, ServerFrame } from "../../protocol/frames.ts";
+import { frameBytes } from "../../transport/memory.ts";
 import type { ClientMeta, Handler, Wire } from "../../transport/transport.ts";
-import { errorOf, type ToLeader, type ToTab } from "./tab-messages.ts";
+import { errorOf, ownFrame, type ToLeader, type ToTab } from "./tab-messages.ts";
 
 interface RelayOptions {
   readonly tab: string;
@@ -53,11 +54,10 @@ export function relayedConnection({
 
   const waitingBytes = (): number => sentBytes - takenBytes;
 
-  function received(bytes: Uint8Array): void {
+  function received(frame: ServerFrame): void {
     if (isClosed) return;
-    let frame: ServerFrame;
     try {
-      frame = decodeServerFrame(bytes);
+      checkServerFrame(frame);
     } catch (cause) {
       end();
       close(HoldfastError.from(cause));
@@ -70,9 +70,8 @@ export function relayedConnection({
   return {
     write(frames) {
       if (isEnded || frames.length === 0) return waitingBytes();
-      const encoded = frames.map((frame) => encodeClientFrame(frame, meta.idempotencyKey));
-      for (const bytes of encoded) sentBytes += bytes.length;
-      say({ kind: "frames", tab, connection, frames: encoded });
+      for (const frame of frames) sentBytes += frameBytes(frame);
+      say({ kind: "frames", tab, connection, frames: frames.map(ownFrame) });
       return waitingBytes();
     },
     end,
@@ -80,7 +79,7 @@ export function relayedConnection({
       if (isClosed) return;
       switch (message.kind) {
         case "frames":
-          for (const bytes of message.frames) received(bytes);
+          for (const frame of message.frames) received(frame);
           return;
         case "taken":
           takenBytes = message.bytes;

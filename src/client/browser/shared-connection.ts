@@ -18,7 +18,7 @@ import { type LeadingTab, leadingTab, type TabNames } from "./leading-tab.ts";
 import { type PendingConnection, pendingConnection } from "./pending-connection.ts";
 import type { Channel, Platform } from "./platform.ts";
 import { type RelayedConnection, relayedConnection } from "./relayed-connection.ts";
-import { CHANNEL_VERSION, parseToTab, type ToLeader, type ToTab } from "./tab-messages.ts";
+import { CHANNEL_VERSION, isToTab, type ToLeader, type ToTab } from "./tab-messages.ts";
 
 export interface SharedConnectionOptions {
   /** The server: tabs share a connection only to the same one. */
@@ -66,8 +66,7 @@ export class SharedConnection {
     const { openChannel } = options.platform;
     this.#toLeader = openChannel(this.#names.leader);
     const listener = (data: unknown): void => {
-      const message = parseToTab(data);
-      if (message !== undefined) this.#heard(message);
+      if (isToTab(data)) this.#heard(data);
     };
     const inboxes = [this.#names.all, this.#names.tab(this.#id)];
     this.#channels = [this.#toLeader, ...inboxes.map((name) => openChannel(name, listener))];

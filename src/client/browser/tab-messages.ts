@@ -1,59 +1,52 @@
 /**
  * What tabs of one origin say to each other about connections.
  *
- * Frames travel as the bytes of the wire, so that nothing has to be trusted twice: the codec checks
- * them. Stream keys and API keys travel too. A BroadcastChannel reaches documents of the same origin
- * and browser profile only, which can read the page's storage and use its keys anyway.
- *
- * What does not parse is ignored: it is no message of ours.
+ * Frames travel as plain values, and the tab that gets one checks it as if it came from a server. Stream keys and API keys travel
+ * too. A BroadcastChannel reaches documents of the same origin and browser profile only, which can read the page's storage and use
+ * its keys anyway; and its name has the version of these messages. So only the kind of a message is looked at: what has none of
+ * these kinds is no message of ours, and is ignored.
  */
-import * as z from "../../protocol/rules.ts";
 import { HoldfastError, isErrorCode } from "../../protocol/errors.ts";
+import type { ClientFrame, ServerFrame } from "../../protocol/frames.ts";
+import type { ClientMeta } from "../../transport/transport.ts";
 
-/** Changes with the messages, so that tabs with older code do not meet newer ones. */
-export const CHANNEL_VERSION = 1;
+/** Changes with the messages and with the frames in them (`protocol/frames.ts`), so that tabs with older code do not meet newer ones. */
+export const CHANNEL_VERSION = 2;
 
-const BYTES = z.custom<Uint8Array>((value) => value instanceof Uint8Array);
-const FRAMES = z.array(BYTES);
+/** A connection's number is its tab's. */
+interface OfTab {
+  readonly tab: string;
+  readonly connection: number;
+}
 
-/** An error as a plain value: structured cloning would lose its class. */
-const REASON = z.object({
-  code: z.string(),
-  message: z.string(),
-  retryAfterMs: z.union([z.number(), z.literal(undefined)]),
-});
+/** To whichever tab leads. */
+export type ToLeader =
+  | { readonly kind: "ping"; readonly tab: string }
+  | (OfTab & { readonly kind: "open"; readonly meta: ClientMeta })
+  | (OfTab & { readonly kind: "frames"; readonly frames: readonly ClientFrame[] })
+  | (OfTab & { readonly kind: "end" });
 
-/** To whichever tab leads. A connection's number is its tab's. */
-const OF_TAB = { tab: z.string(), connection: z.number() };
-const TO_LEADER = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("ping"), tab: z.string() }),
-  z.object({
-    ...OF_TAB,
-    kind: z.literal("open"),
-    meta: z.object({
-      idempotencyKey: z.string(),
-      streamKey: BYTES,
-      conversation: z.optional(z.object({ key: BYTES, keepMs: z.number() })),
-      credentials: z.union([z.string(), z.literal(undefined)]),
-    }),
-  }),
-  z.object({ ...OF_TAB, kind: z.literal("frames"), frames: FRAMES }),
-  z.object({ ...OF_TAB, kind: z.literal("end") }),
-]);
-export type ToLeader = z.input<typeof TO_LEADER>;
+interface OfLeader {
+  readonly leader: string;
+  readonly connection: number;
+}
 
 /** From the leader to one tab. */
-const OF_LEADER = { leader: z.string(), connection: z.number() };
-const TO_TAB = z.discriminatedUnion("kind", [
+export type ToTab =
   /** I lead and I am awake. Also the news of a new leader, to all tabs. */
-  z.object({ kind: z.literal("here"), leader: z.string() }),
-  z.object({ ...OF_LEADER, kind: z.literal("frames"), frames: FRAMES }),
+  | { readonly kind: "here"; readonly leader: string }
+  | (OfLeader & { readonly kind: "frames"; readonly frames: readonly ServerFrame[] })
   /** So many bytes of this connection, in all, wait for nothing any more. */
-  z.object({ ...OF_LEADER, kind: z.literal("taken"), bytes: z.number() }),
-  z.object({ ...OF_LEADER, kind: z.literal("closed"), reason: z.union([REASON, z.literal(undefined)]) }),
-]);
-export type ToTab = z.input<typeof TO_TAB>;
-type ClosedReason = z.input<typeof REASON>;
+  | (OfLeader & { readonly kind: "taken"; readonly bytes: number })
+  | (OfLeader & { readonly kind: "closed"; readonly reason: ClosedReason | undefined });
+
+/** An error as a plain value: structured cloning would lose its class. */
+type ClosedReason = Pick<HoldfastError, "code" | "message" | "retryAfterMs">;
+
+/** Cloning a view copies all of the bytes that it is a view of: a message has its own. */
+export function ownFrame<Frame extends ClientFrame | ServerFrame>(frame: Frame): Frame {
+  return "body" in frame ? { ...frame, body: frame.body.slice() } : frame;
+}
 
 export function reasonOf(error: HoldfastError | undefined): ClosedReason | undefined {
   if (error === undefined) return undefined;
@@ -67,10 +60,14 @@ export function errorOf(reason: ClosedReason | undefined): HoldfastError | undef
   return new HoldfastError(isErrorCode(code) ? code : "internal", message, { retryAfterMs });
 }
 
-export function parseToLeader(data: unknown): ToLeader | undefined {
-  return z.safeParse(TO_LEADER, data).data;
+export function isToLeader(data: unknown): data is ToLeader {
+  return isOneOf(["ping", "open", "frames", "end"] satisfies ToLeader["kind"][], data);
 }
 
-export function parseToTab(data: unknown): ToTab | undefined {
-  return z.safeParse(TO_TAB, data).data;
+export function isToTab(data: unknown): data is ToTab {
+  return isOneOf(["here", "frames", "taken", "closed"] satisfies ToTab["kind"][], data);
+}
+
+function isOneOf(kinds: readonly unknown[], data: unknown): boolean {
+  return typeof data === "object" && data !== null && "kind" in data && kinds.includes(data.kind);
 }

@@ -4,7 +4,12 @@
  * What it shows of a stream is its whole history as this page knows it: what the snapshot had, and
  * every event since. The test compares it with what the server logged.
  */
-import { type BrowserClient, type ClientStream, openClient } from "../../../src/client/browser/index.ts";
+import {
+  type BrowserClient,
+  type ClientStream,
+  openClient,
+  toolRunner,
+} from "../../../src/client/browser/index.ts";
 import type { Tools } from "../../../src/client/index.ts";
 import { retry } from "../../../src/core/index.ts";
 import { writeExecError } from "../../../src/protocol/index.ts";
@@ -99,7 +104,7 @@ const chatPage = {
       stream: { retry: isPatient ? LATE : SOON, heartbeatIntervalMs: 200 },
       onBug: (bug) => void bugs.push(String(bug)),
       onNotice: (notice) => void notices.push(notice),
-      ...(withTools ? { tools } : {}),
+      ...(withTools ? { tools: toolRunner(tools) } : {}),
     });
   },
   open: async (first: string) => {

@@ -17,6 +17,7 @@ import {
   memoryStores,
   type Tools,
   type WriterLocks,
+  toolRunner,
 } from "../../../src/client/index.ts";
 import { retry } from "../../../src/core/index.ts";
 import {
@@ -277,7 +278,7 @@ export class AgentRig {
       journals,
       stream: { retry: SOON, ...(retryLookbackWindowMs === undefined ? {} : { retryLookbackWindowMs }) },
       onBug,
-      ...(tools === undefined ? {} : { tools }),
+      ...(tools === undefined ? {} : { tools: toolRunner(tools) }),
       ...(writerLocks === undefined ? {} : { writerLocks }),
     });
     const conversations = new Conversations({ client, ...stores, onBug, ...options });
