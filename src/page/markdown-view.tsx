@@ -1,9 +1,19 @@
 /**
  * Markdown on the screen: one element for each kind of the tree, and never a string as markup.
  */
-import { createElement, memo, type ReactNode, useMemo, useState } from "react";
+import { createElement, memo, type ReactNode, useMemo, useRef, useState } from "react";
 import { type Languages, piecesOf } from "./highlight.ts";
-import { type Block, blocksOf, type Inline, inlineOf, plainText, proseText, sectionsOf } from "./markdown.ts";
+import {
+  type Block,
+  blocksOf,
+  type Inline,
+  inlineOf,
+  type Passage,
+  passagesOf,
+  plainText,
+  proseText,
+  sectionsOf,
+} from "./markdown.ts";
 import { useLanguages } from "./use-languages.ts";
 
 /** A text that may still grow. */
@@ -28,7 +38,11 @@ function BlockView({ block }: { readonly block: Block }): ReactNode {
       // The page itself has the first two levels.
       return createElement(`h${Math.min(6, block.level + 2)}`, { dir: "auto" }, words(block.text));
     case "paragraph":
-      return <p dir="auto">{words(block.text)}</p>;
+      return (
+        <p dir="auto">
+          <Words text={block.text} />
+        </p>
+      );
     case "code":
       return <Code language={block.language} text={block.text} />;
     case "quote":
@@ -47,7 +61,9 @@ function BlockView({ block }: { readonly block: Block }): ReactNode {
           <li key={at} dir="auto">
             {item.map((inner, place) =>
               inner.kind === "paragraph" ? (
-                <span key={place}>{words(inner.text)}</span>
+                <span key={place}>
+                  <Words text={inner.text} />
+                </span>
               ) : (
                 <BlockView key={place} block={inner} />
               ),
@@ -90,6 +106,23 @@ function Table({ head, rows }: Pick<Extract<Block, { kind: "table" }>, "head" | 
     </div>
   );
 }
+
+/** A text that may be long and still grow: its passages are read and drawn once, but for the last. */
+function Words({ text }: { readonly text: string }) {
+  const last = useRef<{ readonly text: string; readonly passages: readonly Passage[] }>({
+    text: "",
+    passages: [],
+  });
+  const { text: before, passages } = last.current;
+  if (text !== before) {
+    last.current = { text, passages: passagesOf(text, text.startsWith(before) ? passages : []) };
+  }
+  return last.current.passages.map((passage, at) => <PassageView key={at} {...passage} />);
+}
+
+const PassageView = memo(function PassageView({ text, isPlain }: Passage) {
+  return isPlain ? proseText(text) : words(text);
+});
 
 function words(text: string): ReactNode {
   return inlineOf(text).map((inline, at) => <InlineView key={at} inline={inline} />);

@@ -175,6 +175,10 @@ function interrupts(line: string): boolean {
 
 /** A longer text is shown as it is. */
 const INLINE_CHARS_MAX = 20_000;
+/** Of a paragraph. What follows is shown as it is. */
+const READ_CHARS_MAX = 100_000;
+/** A long text is drawn in passages of about this size, so that a growing paragraph changes in its last one alone. */
+const PASSAGE_CHARS = 2_000;
 /** So far the end of an emphasis, a code or a link is looked for. */
 const REACH = 1_000;
 const BARE_LINK = /https?:\/\/[^\s<>"'`]{0,500}[^\s<>"'`.,;:!?()[\]{}*_~]/y;
@@ -210,11 +214,64 @@ export function inlineOf(text: string, depth = 0): readonly Inline[] {
       put(next[0], next[1]);
       continue;
     }
-    plain += char;
-    at++;
+    const end = Math.max(at + 1, plainEnd(text, at));
+    plain += text.slice(at, end);
+    at = end;
   }
   if (plain !== "") found.push({ kind: "text", text: plain });
   return found;
+}
+
+/** A piece of a text that is read by itself. */
+export interface Passage {
+  readonly text: string;
+  /** To be shown as it is. */
+  readonly isPlain: boolean;
+}
+
+/**
+ * The passages of a text, which joined are the text again. They end at a space between the pieces of `inlineOf`, and so far before the end of the text that
+ * whatever is written there changes nothing in them. `before`: the passages of a text that this one begins with.
+ */
+export function passagesOf(text: string, before: readonly Passage[] = []): readonly Passage[] {
+  const passages = before.slice(0, -1);
+  let begin = passages.reduce((sum, passage) => sum + passage.text.length, 0);
+  for (;;) {
+    const isPlain = begin >= READ_CHARS_MAX;
+    const end = passageEnd(text, begin, isPlain);
+    passages.push({ text: text.slice(begin, end), isPlain });
+    if (end === text.length) return passages;
+    begin = end;
+  }
+}
+
+/** How far the end of anything that begins before a place may be looked for behind it. */
+const AHEAD = REACH + 100;
+
+/** What no mark begins with. */
+const PLAIN = /[^\\`[!*_~h]*/y;
+
+function plainEnd(text: string, at: number): number {
+  PLAIN.lastIndex = at;
+  PLAIN.test(text);
+  return PLAIN.lastIndex;
+}
+
+function passageEnd(text: string, begin: number, isPlain: boolean): number {
+  const settled = text.length - AHEAD;
+  let at = begin;
+  while (at < settled) {
+    if (at - begin >= PASSAGE_CHARS && /\s/.test(text.charAt(at - 1))) return at;
+    // Without any space it ends anywhere, but not within a character.
+    if (at - begin >= INLINE_CHARS_MAX && !/[\udc00-\udfff]/.test(text.charAt(at))) return at;
+    const isEscape = text.charAt(at) === "\\" && ESCAPED.test(text.charAt(at + 1));
+    if (isPlain) at++;
+    else at = inlineAt(text, at, 0)?.[1] ?? at + (isEscape ? 2 : 1);
+    // Most of a text is plain, and read in one go up to where the passage may end.
+    if (at - begin < PASSAGE_CHARS)
+      at = Math.max(at, Math.min(plainEnd(text, at), begin + PASSAGE_CHARS, settled));
+  }
+  return text.length;
 }
 
 function inlineAt(text: string, at: number, depth: number): readonly [Inline, number] | undefined {

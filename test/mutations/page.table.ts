@@ -81,4 +81,22 @@ export const MUTATIONS: readonly Mutation[] = [
       { file: "src/client/agent/rewind.ts", from: "messages.length - messagesGone", to: "messages.length" },
     ],
   },
+  {
+    name: "a paragraph is cut where what is written next may still change it",
+    file: "test/page/markdown.test.ts",
+    test: "a text is not cut where an emphasis has begun that may still be closed",
+    patches: [{ file: "src/page/markdown.ts", from: "const AHEAD = REACH + 100;", to: "const AHEAD = 100;" }],
+  },
+  {
+    name: "tabs hand each other whole buffers",
+    file: "test/browser/shared-connection.test.ts",
+    test: "a tab gets its own bytes of a body",
+    patches: [
+      {
+        file: "src/client/browser/tab-messages.ts",
+        from: '"body" in frame ? { ...frame, body: frame.body.slice() } : frame',
+        to: "frame",
+      },
+    ],
+  },
 ];

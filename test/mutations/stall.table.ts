@@ -85,8 +85,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/client-node/open-client.ts",
-        from: "given({ tools, onStall, resumesMax,",
-        to: "given({ tools, resumesMax,",
+        from: "toolRunner(tools), onStall, resumesMax",
+        to: "toolRunner(tools), resumesMax",
       },
     ],
   },

@@ -9,6 +9,7 @@ import {
   blocksOf,
   type Inline,
   inlineOf,
+  passagesOf,
   plainText,
   proseText,
   safeHref,
@@ -134,4 +135,68 @@ test("no text is lost but the marks, and a text that is too long is left as it i
 test("what turns text around is shown; in code so is everything that cannot be seen", () => {
   assert.equal(proseText("a\u202eb\u2067c"), "a\\u202eb\u2067c");
   assert.equal(plainText("a\u202eb\u2067c\u200b\u001b[1m\td\n"), "a\\u202eb\\u2067c\\u200b\\u001b[1m\td\n");
+});
+
+/** Neighbouring texts are one. */
+function joined(inlines: readonly Inline[]): readonly Inline[] {
+  const found: Inline[] = [];
+  for (const inline of inlines) {
+    const last = found.at(-1);
+    if (inline.kind === "text" && last?.kind === "text")
+      found[found.length - 1] = { kind: "text", text: last.text + inline.text };
+    else found.push(inline);
+  }
+  return found;
+}
+
+const MARKED = fc.oneof(
+  fc.constantFrom(
+    "**bold words** ",
+    "*so* ",
+    "_it_ ",
+    "`code here` ",
+    "[a](https://a.example) ",
+    "https://b.example ",
+    "** ",
+    "[ ",
+    "\\* ",
+    "` ",
+  ),
+  fc.string({ maxLength: 30 }),
+  fc.lorem({ maxCount: 40 }),
+);
+
+test("passages joined are the text, each read by itself is what the whole is, and a text that grows changes the last one alone", () => {
+  fc.assert(
+    fc.property(fc.array(MARKED, { minLength: 30, maxLength: 200 }), fc.nat(), (pieces, cut) => {
+      const text = pieces.join("");
+      const passages = passagesOf(text);
+      assert.equal(passages.map((passage) => passage.text).join(""), text);
+      if (text.length <= 20_000)
+        assert.deepEqual(
+          joined(passages.flatMap((passage) => inlineOf(passage.text))),
+          joined(inlineOf(text)),
+        );
+      const before = passagesOf(text.slice(0, cut % (text.length + 1)));
+      assert.deepEqual(passagesOf(text, before), passages);
+      assert.deepEqual(passages.slice(0, before.length - 1), before.slice(0, -1));
+    }),
+  );
+  assert.ok(passagesOf("**word** ".repeat(1_000)).length > 3);
+});
+
+test("a text is not cut where an emphasis has begun that may still be closed", () => {
+  const text = `${"word ".repeat(390)}**${"bold ".repeat(100)}word** ${"word ".repeat(500)}`;
+  const whole = passagesOf(text);
+  assert.ok(whole[0]?.text.endsWith("word** "));
+  for (let end = 0; end < text.length; end += 50) {
+    const before = passagesOf(text.slice(0, end));
+    assert.deepEqual(before.slice(0, -1), whole.slice(0, before.length - 1), `${end} characters`);
+  }
+});
+
+test("a megabyte without a space is cut all the same, not within a character, and is plain behind its beginning", () => {
+  const passages = passagesOf("\u{1f600}".repeat(300_000));
+  assert.ok(passages.every(({ text }) => text.length < 25_000 && text.isWellFormed()));
+  assert.deepEqual([passages[0]?.isPlain, passages.at(-1)?.isPlain], [false, true]);
 });
