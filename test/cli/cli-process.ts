@@ -80,6 +80,12 @@ export class Cli {
     return this.#start(args, env).exit;
   }
 
+  /** Begins a command that a test may end. */
+  begin(args: readonly string[]): Pick<Running, "signal" | "exit"> {
+    const { child, exit } = this.#start(args, {});
+    return { exit, signal: (signal) => void child.kill(signal) };
+  }
+
   /** Starts a server on `dataDir` and waits until it says where it listens. */
   async serve(
     args: readonly string[] = [],

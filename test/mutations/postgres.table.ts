@@ -3,6 +3,8 @@ import type { Mutation } from "./mutation.ts";
 
 const DECISIONS = "test/store/postgres/decisions.test.ts";
 const FAULTS = "test/store/postgres/faults.test.ts";
+const MIGRATING = "test/store/postgres/migrations.test.ts";
+const MIGRATE = "src/store/postgres/migrate.ts";
 const FATE = "src/store/postgres/group-fate.ts";
 const VERDICTS = "src/store/postgres/verdicts.ts";
 
@@ -60,6 +62,30 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/store/postgres/plan.ts",
         from: "if (hasStatement || keys.some((key) => rows.has(key))) return at;",
         to: "if (keys.some((key) => rows.has(key))) return at;",
+      },
+    ],
+  },
+  {
+    name: "a migration that a silent node began is waited for without end",
+    file: MIGRATING,
+    test: "a node that falls silent in the middle of a migration loses it",
+    patches: [
+      {
+        file: MIGRATE,
+        from: "SET LOCAL idle_in_transaction_session_timeout = ${silenceMsMax}; ",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "two nodes migrate at once without a lock",
+    file: MIGRATING,
+    test: "a migration waits for the lock row, and for nothing else",
+    patches: [
+      {
+        file: MIGRATE,
+        from: "holdfast.schema_version FOR UPDATE",
+        to: "holdfast.schema_version",
       },
     ],
   },

@@ -11,6 +11,7 @@
  */
 import { assert } from "../../protocol/assert.ts";
 import { type Connection, number, text } from "./driver.ts";
+import { LOCK_ROW } from "./migrate.ts";
 import { PERIOD_MS } from "./schema.ts";
 
 /** Periods `from` to `to` - 1. */
@@ -34,8 +35,6 @@ const MOVED_STREAMS_MAX = 1_000;
 const MOVED_ROWS_MAX = 10_000;
 const MOVED_BYTES_MAX = 16 * 1024 * 1024;
 const LOCK_MS_MAX = 1_000;
-/** Any number will do, as long as it is always the same. */
-const LOCK = 7_306_932_418;
 
 /** The ranges that are missing, when these are there in that period. A range begins behind the period that runs: the rest has rows of that one. */
 export function missingRanges(there: readonly Range[], period: number): readonly Range[] {
@@ -126,15 +125,12 @@ async function leftOf(connection: Connection, { from, to }: Range): Promise<Left
   };
 }
 
-/** One node at a time, in a transaction of its own. */
+/** One node at a time, in a transaction of its own, and never beside a migration. */
 async function changed(connection: Connection, change: string): Promise<void> {
   try {
     await connection.ask({ text: `BEGIN; SET LOCAL lock_timeout = ${LOCK_MS_MAX}` });
-    const { rows } = await connection.ask({
-      text: "SELECT pg_try_advisory_xact_lock($1) AS is_first",
-      values: [LOCK],
-    });
-    if (rows[0]?.["is_first"] === true) await connection.ask({ text: change });
+    const { rows } = await connection.ask({ text: `${LOCK_ROW} SKIP LOCKED` });
+    if (rows.length > 0) await connection.ask({ text: change });
     await connection.ask({ text: "COMMIT" });
   } catch (error) {
     await connection.ask({ text: "ROLLBACK" });

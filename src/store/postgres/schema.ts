@@ -1,5 +1,5 @@
 /**
- * The tables of a shared database, as a list of migrations. Each is applied once, in order, in one transaction under a lock.
+ * The tables of a shared database, as a list of migrations. Each is applied once, in order, in one transaction under a lock (`migrate.ts`).
  *
  * Old and new nodes run side by side while an installation is upgraded, so a migration only adds. `usableFrom` is the oldest version of
  * the software's tables that may be used after it; raising it is what stops old nodes, and is said in the release notes.
