@@ -90,6 +90,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "a reader keeps a plan that reads the newest partition whole",
+    file: "test/store/postgres/plans.test.ts",
+    test: "a store at work reads no table whole, with the plans that its connections keep",
+    patches: [
+      {
+        file: "src/store/postgres/readers.ts",
+        from: "if (!connection.settings.isPooled) await connection.ask(BY_KEYS);",
+        to: "",
+      },
+    ],
+  },
+  {
     name: "D7: a closed range of the log is never dropped",
     file: "test/store/postgres/partitions.test.ts",
     test: "D7: over twenty retention periods under load the size on disk stays where it was, with one stream alive all the time",

@@ -322,7 +322,7 @@ export function statement(
 }
 
 /** From the batch that holds `from` on. Sizes are known without reading the bodies, so a page reads no more than it tells. */
-function pageOf(
+export function pageOf(
   log: LogName,
   { principal, idempotencyKey }: StreamName,
   from: number,

@@ -12,6 +12,11 @@ import { meaningOf, unavailable } from "./failures.ts";
 const CONNECTIONS_MAX = 4;
 const PAUSE_MS = 100;
 
+/**
+ * A connection keeps its plans. One that was made while the newest partition of the log was empty would read that whole, until the server has counted its rows. Behind a pooler no plan is kept.
+ */
+export const BY_KEYS: Statement = { text: "SET enable_seqscan = off; SET enable_bitmapscan = off" };
+
 interface Reader {
   readonly connection: Promise<Connection>;
   underWay: number;
@@ -70,7 +75,7 @@ export class Readers {
     const [freest] = [...this.#readers].toSorted((a, b) => a.underWay - b.underWay);
     if (freest !== undefined && (freest.underWay === 0 || this.#readers.size >= CONNECTIONS_MAX))
       return freest;
-    const connection = connect(this.#address, this.#applicationName);
+    const connection = this.#connect();
     const reader: Reader = { connection, underWay: 0 };
     this.#readers.add(reader);
     connection.then(
@@ -78,6 +83,12 @@ export class Readers {
       () => this.#readers.delete(reader),
     );
     return reader;
+  }
+
+  async #connect(): Promise<Connection> {
+    const connection = await connect(this.#address, this.#applicationName);
+    if (!connection.settings.isPooled) await connection.ask(BY_KEYS);
+    return connection;
   }
 
   #remove(reader: Reader): void {

@@ -20,7 +20,7 @@ after(() => server.close());
 
 const ALL = MIGRATIONS.map(({ version }) => version);
 /** In the tests that wait for a node that is gone. */
-const PATIENCE = { lockMsMax: 200, silenceMsMax: 1_000, waitMsMax: 120_000 };
+const PATIENCE = { lockMsMax: 200, silenceMsMax: 1_000, waitMsMax: 30_000 };
 
 async function connected(t: TestContext, url: string): Promise<Connection> {
   const connection = await connect(parseAddress(url, {}, homedir()), "holdfast");

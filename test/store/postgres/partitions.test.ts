@@ -138,26 +138,6 @@ test("F2: an older node writes and reads on while a newer one makes partitions o
   );
 });
 
-test("a page of a log is read by the key of one partition", async (t) => {
-  const url = await server.newDatabase();
-  const store = await openPostgresStore(url);
-  t.after(() => store.close());
-  await created(store.streams, KEPT);
-  const plan = await asked(
-    `${url}&options=${encodeURIComponent("-c enable_seqscan=off")}`,
-    `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT l.first FROM holdfast.streams s, LATERAL (
-      SELECT first FROM holdfast.log WHERE period = s.period AND stream = s.id AND log = 1 AND first >= 1 ORDER BY first LIMIT 10) l
-      WHERE s.principal = 'alice' AND s.idempotency_key = 'kept'`,
-  ).then((results) => results.map((row) => String(row["QUERY PLAN"])));
-  const reads = plan.filter((line) => /Scan.* on log_/.test(line));
-  const touched = reads.filter((line) => !line.includes("never executed"));
-  assert.equal(touched.length, 1, plan.join("\n"));
-  assert.ok(
-    reads.every((line) => line.includes("Index")),
-    plan.join("\n"),
-  );
-});
-
 test("ranges are made ahead, and longer where there are many; one that is closed and nearly empty goes", () => {
   const first = missingRanges([], 100);
   assert.deepEqual(first, [
