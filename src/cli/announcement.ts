@@ -49,7 +49,7 @@ function modelText(models: readonly ModelInfo[]): string {
   const more = models.length > 1 ? `, and ${models.length - 1} more` : "";
   const text = `${standard?.id ?? "none is the default"}${more}`;
   if (standard?.provider !== "rehearsal") return text;
-  return `${text}: answers by script, no AI. For a real one set OPENAI_API_KEY, ANTHROPIC_API_KEY or another (MODELS.md)`;
+  return `${text}: answers by script, no AI. For a real one set OPENAI_API_KEY or another variable of MODELS.md`;
 }
 
 /** How a shell gets the API key. No key is printed: what is printed may be kept (E4). */
