@@ -41,7 +41,7 @@ const UNKNOWN_TIME = "--:--:--.---";
 export async function inspect(flags: InspectFlags, surroundings: Surroundings): Promise<void> {
   const settings = resolveSettings(flags, surroundings);
   const path = inspectedDatabase(flags, settings);
-  const said = saidKey(flags, surroundings.env);
+  const said = saidKey(flags, surroundings);
   const database = await openSqliteReadOnly(path, surroundings);
   try {
     const scan = await scanStreams(database.log);

@@ -8,7 +8,6 @@ import { Command } from "commander";
 import type { ChatFlags } from "./chat.ts";
 import type { DemoFlags } from "./demo.ts";
 import type { SetupFlags } from "./setup.ts";
-import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import { configOption, dataDirOption, jsonOption, storeOption, subcommand } from "./command-parts.ts";
 import { LOG_LEVELS } from "./config-file.ts";
 import {
@@ -23,7 +22,7 @@ import {
 } from "./data-commands.ts";
 import { fieldsOf, parsedJson } from "../protocol/fields.ts";
 import { SERVE_DEFAULTS } from "../node/serve-options.ts";
-import { DEFAULT_HOST, DEFAULT_LOG_LEVEL, DEFAULT_PORT, type Flags } from "./settings.ts";
+import { DEFAULT_LOG_LEVEL, type Flags } from "./settings.ts";
 import type { Surroundings } from "./terminal.ts";
 
 export function program(surroundings: Surroundings): Command {
@@ -127,8 +126,8 @@ Examples:
 function addServe(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
   subcommand(root, "serve", "run the server: the agent, the gateway and the page")
-    .option("-p, --port <port>", `port to listen on, 0 = any free one (default: ${DEFAULT_PORT})`)
-    .option("--host <address>", `address to listen on (default: ${DEFAULT_HOST})`)
+    .option("-p, --port <port>", `port to listen on, 0 = any free one (default: ${SERVE_DEFAULTS.port})`)
+    .option("--host <address>", `address to listen on (default: ${SERVE_DEFAULTS.host})`)
     .addOption(dataDirOption())
     .addOption(storeOption())
     .addOption(configOption())
@@ -147,7 +146,7 @@ function addServe(root: Command, surroundings: Surroundings): void {
     )
     .option(
       "--open-streams <count>",
-      `answers and waiting turns that one API key's principal may have at once at the gateway (default: ${GATEWAY_LIMITS.openStreamsMax})`,
+      `answers and waiting turns that one API key's principal may have at once at the gateway (default: ${SERVE_DEFAULTS.openStreamsMax})`,
     )
     .option(
       "--upstream-server <url>",

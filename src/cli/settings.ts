@@ -16,9 +16,6 @@ import {
   variable,
   wholeText,
 } from "../protocol/checked.ts";
-import { DEFAULTS as RETENTION } from "../core/retention.ts";
-import { GATEWAY_LIMITS } from "../gateway/options.ts";
-import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";
 import { LOG_LEVELS, type LogLevel, origin, readConfigFile, type Settings } from "./config-file.ts";
 import { API_KEY_CHARS_MIN, isApiKey, SERVE_DEFAULTS, storeAddress } from "../node/serve-options.ts";
 import { defaultDataDir } from "../node/data-dir.ts";
@@ -26,8 +23,6 @@ import { usageError } from "../node/failures.ts";
 import { given } from "../protocol/given.ts";
 import type { Surroundings } from "./terminal.ts";
 
-export const DEFAULT_HOST = SERVE_DEFAULTS.host;
-export const DEFAULT_PORT = SERVE_DEFAULTS.port;
 /** Requests are not news to the person in front of it; what needs attention is. */
 export const DEFAULT_LOG_LEVEL: LogLevel = "warn";
 
@@ -104,8 +99,8 @@ export function resolveSettings(
   const said: Settings = { ...file, ...fromEnvironment(variables, cwd), ...fromFlags(flagged, cwd) };
   const { upstreamServer, workspace, openStreams, exitWhenIdle, line, drainMs } = flagged;
   return {
-    host: said.host ?? DEFAULT_HOST,
-    port: said.port ?? DEFAULT_PORT,
+    host: said.host ?? SERVE_DEFAULTS.host,
+    port: said.port ?? SERVE_DEFAULTS.port,
     dataDir: said.dataDir ?? defaultDataDir(surroundings),
     /** Where streams are kept; undefined = in the data directory. May hold a password: never printed. */
     store: said.store,
@@ -113,11 +108,11 @@ export function resolveSettings(
     allowHosts: said.allowHosts ?? [],
     allowOrigins: said.allowOrigins ?? [],
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
-    retentionMs: said.retentionMs ?? RETENTION.retentionMs,
+    retentionMs: said.retentionMs ?? SERVE_DEFAULTS.retentionMs,
     /** Undefined = any number. */
     tokensPerDay: said.tokensPerDay,
-    responseTtlMs: said.responseTtlMs ?? GATEWAY_LIMITS.responseTtlMs,
-    storePauseMs: said.storePauseMs ?? STORE_LIFE.pauseMs,
+    responseTtlMs: said.responseTtlMs ?? SERVE_DEFAULTS.responseTtlMs,
+    storePauseMs: said.storePauseMs ?? SERVE_DEFAULTS.storePauseMs,
     storePatienceMs: said.storePatienceMs ?? SERVE_DEFAULTS.storePatienceMs,
     leaseMs: said.leaseMs ?? SERVE_DEFAULTS.leaseMs,
     /** Where the gateway's streams are, when not here. */
@@ -125,7 +120,7 @@ export function resolveSettings(
     /** What the gateway's agent may look into. */
     workspace: workspace === undefined ? undefined : resolve(cwd, workspace),
     /** How many streams of one principal the gateway has open at most. */
-    openStreams: openStreams ?? GATEWAY_LIMITS.openStreamsMax,
+    openStreams: openStreams ?? SERVE_DEFAULTS.openStreamsMax,
     /** A server that was started on the side ends when no program needs it; undefined = it stays. */
     exitWhenIdleMs: exitWhenIdle === undefined ? undefined : Number(exitWhenIdle) * 1_000,
     /** Model calls outlive the server. */

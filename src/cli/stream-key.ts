@@ -11,6 +11,7 @@ import { nodeSealing } from "../sealing/node.ts";
 import type { TableStore } from "../store/index.ts";
 import { readFileIfThere } from "../node/data-dir.ts";
 import { failure, usageError } from "../node/failures.ts";
+import { keyIn } from "../node/home-keys.ts";
 import { keptHomeKeys } from "./kept-home-keys.ts";
 import { type Surroundings, visible } from "./terminal.ts";
 
@@ -25,7 +26,7 @@ export type SaidKey =
   | { readonly kind: "home_key"; readonly homeKey: Uint8Array }
   | { readonly kind: "search"; readonly first: Uint8Array | undefined };
 
-export function saidKey({ streamKey, homeKeyFile }: KeyFlags, env: Surroundings["env"]): SaidKey {
+export function saidKey({ streamKey, homeKeyFile }: KeyFlags, machine: Surroundings): SaidKey {
   if (streamKey !== undefined && homeKeyFile !== undefined) {
     throw usageError("--stream-key and --home-key-file exclude each other");
   }
@@ -35,8 +36,7 @@ export function saidKey({ streamKey, homeKeyFile }: KeyFlags, env: Surroundings[
     if (text === undefined) throw usageError(`there is no file ${homeKeyFile}`);
     return { kind: "home_key", homeKey: parseHomeKey(text, homeKeyFile) };
   }
-  const text = env["HOLDFAST_HOME_KEY"] ?? "";
-  return { kind: "search", first: text === "" ? undefined : parseHomeKey(text, "HOLDFAST_HOME_KEY") };
+  return { kind: "search", first: keyIn(machine, "HOLDFAST_HOME_KEY") };
 }
 
 interface SealedStream {

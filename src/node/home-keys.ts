@@ -110,7 +110,8 @@ function directoryOf({ env, home, platform: name }: Machine): string {
   return keyDirectory({ name, home, environment: env });
 }
 
-function keyIn({ env }: Machine, variable: string): Uint8Array | undefined {
+/** Undefined when the variable is not set, or empty. */
+export function keyIn({ env }: Pick<Machine, "env">, variable: string): Uint8Array | undefined {
   const text = env[variable] ?? "";
   return text === "" ? undefined : parseHomeKey(text, variable);
 }
