@@ -13,7 +13,6 @@ import { unreachable } from "../protocol/assert.ts";
 import { admit } from "./attach.ts";
 import * as host from "./host-state.ts";
 import * as inbox from "./inbox.ts";
-import type * as sender from "./sender.ts";
 import type { StreamState } from "./stream-state.ts";
 
 export interface Options {
@@ -49,6 +48,7 @@ export interface State {
 }
 
 export type Input =
+  | host.ConnectionInput
   | {
       readonly kind: "attach";
       readonly connection: number;
@@ -60,26 +60,7 @@ export type Input =
       readonly draw: number;
       readonly nowMs: number;
     }
-  | {
-      readonly kind: "chunk";
-      readonly connection: number;
-      readonly seqno: number;
-      readonly writerEpoch: number;
-      readonly mac: Uint8Array;
-      readonly bytes: number;
-      readonly isClose: boolean;
-      readonly nowMs: number;
-    }
-  | { readonly kind: "abort"; readonly connection: number; readonly nowMs: number }
   | { readonly kind: "heartbeat"; readonly connection: number; readonly nowMs: number }
-  | { readonly kind: "closed"; readonly connection: number }
-  | { readonly kind: "sender"; readonly connection: number; readonly input: sender.Input }
-  | {
-      readonly kind: "refuse";
-      readonly connection: number;
-      readonly code: ErrorCode;
-      readonly message: string;
-    }
   /** What the store says. `isHeld`: another node's lease runs. `macs` are those of chunks that were not durable before. */
   | {
       readonly kind: "seen";

@@ -76,6 +76,28 @@ export interface State {
   readonly dropped: boolean;
 }
 
+/** What the connections of a stream say and do, wherever the stream runs. */
+export type ConnectionInput =
+  | {
+      readonly kind: "chunk";
+      readonly connection: number;
+      readonly seqno: number;
+      readonly writerEpoch: number;
+      readonly mac: Uint8Array;
+      readonly bytes: number;
+      readonly isClose: boolean;
+      readonly nowMs: number;
+    }
+  | { readonly kind: "abort"; readonly connection: number; readonly nowMs: number }
+  | { readonly kind: "closed"; readonly connection: number }
+  | { readonly kind: "sender"; readonly connection: number; readonly input: sender.Input }
+  | {
+      readonly kind: "refuse";
+      readonly connection: number;
+      readonly code: ErrorCode;
+      readonly message: string;
+    };
+
 export type Effect =
   /** The chunk in hand is accepted: keep its body for the commit, give it to the application. */
   | { readonly kind: "stage_chunk"; readonly seqno: number; readonly isClose: boolean }

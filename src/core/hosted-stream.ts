@@ -8,13 +8,13 @@
  * Invariant: durable + in flight + waiting = staged, and nothing beyond `durable` has reached a
  * client (A3, B2, D1).
  */
-import type { ErrorCode } from "../protocol/errors.ts";
 import type { AttachFrame, EndReason } from "../protocol/frames.ts";
 import { assert, unreachable } from "../protocol/assert.ts";
 import { admit, type Admission } from "./attach.ts";
 import {
   commitNext,
   commitNow,
+  type ConnectionInput,
   detach,
   drop,
   type DropReason,
@@ -38,11 +38,11 @@ import {
 } from "./host-state.ts";
 import * as inbox from "./inbox.ts";
 import * as life from "./life.ts";
-import type * as sender from "./sender.ts";
 import { applyCommit } from "./stream-state.ts";
 import type * as turnStall from "./turn-stall.ts";
 
 export type Input =
+  | ConnectionInput
   | {
       readonly kind: "attach";
       readonly connection: number;
@@ -52,17 +52,6 @@ export type Input =
       readonly nowMs: number;
     }
   | {
-      readonly kind: "chunk";
-      readonly connection: number;
-      readonly seqno: number;
-      readonly writerEpoch: number;
-      readonly mac: Uint8Array;
-      readonly bytes: number;
-      readonly isClose: boolean;
-      readonly nowMs: number;
-    }
-  | { readonly kind: "abort"; readonly connection: number; readonly nowMs: number }
-  | {
       readonly kind: "heartbeat";
       readonly connection: number;
       readonly runningExecIds: readonly string[];
@@ -70,16 +59,8 @@ export type Input =
     }
   /** Of a client that is attached to another node. */
   | { readonly kind: "letter"; readonly said: Said; readonly nowMs: number }
-  | { readonly kind: "closed"; readonly connection: number }
   /** The turn is over in which a commit was due. */
   | { readonly kind: "gathered" }
-  | { readonly kind: "sender"; readonly connection: number; readonly input: sender.Input }
-  | {
-      readonly kind: "refuse";
-      readonly connection: number;
-      readonly code: ErrorCode;
-      readonly message: string;
-    }
   | { readonly kind: "emit" }
   | { readonly kind: "end"; readonly reason: EndReason }
   | { readonly kind: "trim"; readonly eventFloor: number }

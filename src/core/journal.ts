@@ -9,7 +9,7 @@
  * were recorded before it (B3, C4); said seqnos are dense (A5).
  */
 import { assert, unreachable } from "../protocol/assert.ts";
-import type { Entry } from "./tool-journal.ts";
+import { type Entry, UNTOUCHED } from "./tool-journal.ts";
 
 /** How the stream stands for this client. Only moves forward (D6). */
 export type Outcome = "completed" | "aborted" | "failed" | "fenced" | "lost";
@@ -148,14 +148,7 @@ function fold(journal: Recovered, record: Exclude<JournalRecord, { kind: "opened
     case "exec_received": {
       assert(!journal.execs.has(record.execId), "an exec is received once");
       const { kind: _, request, ...known } = record;
-      const nothing = {
-        approvedUntilMs: 0,
-        hand: "empty",
-        mayHaveRun: false,
-        isAborted: false,
-        resultSeqno: undefined,
-      } as const;
-      const entry: Entry = { ...known, ...nothing, phase: "received" };
+      const entry: Entry = { ...known, ...UNTOUCHED, phase: "received" };
       return putExec(journal, { entry, request });
     }
     case "exec_approved":

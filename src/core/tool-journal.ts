@@ -44,6 +44,15 @@ export interface Entry {
   readonly resultSeqno: number | undefined;
 }
 
+/** Of an exec that was only asked for. */
+export const UNTOUCHED = {
+  approvedUntilMs: 0,
+  hand: "empty",
+  mayHaveRun: false,
+  isAborted: false,
+  resultSeqno: undefined,
+} as const satisfies Partial<Entry>;
+
 export interface State {
   /** The execs whose result is not acknowledged yet. */
   readonly entries: ReadonlyMap<string, Entry>;
@@ -185,15 +194,7 @@ function requested(state: State, input: Extract<Input, { kind: "requested" }>): 
   }
   // An exec from before this writer's time is answered for us, as unknown (D2).
   if (request.eventId <= state.sinceEvent) return [state, []];
-  const nothing = {
-    phase: undefined,
-    approvedUntilMs: 0,
-    hand: "empty",
-    mayHaveRun: false,
-    isAborted: false,
-    resultSeqno: undefined,
-  } as const;
-  return write(state, { ...request, ...nothing }, "received");
+  return write(state, { ...request, ...UNTOUCHED, phase: undefined }, "received");
 }
 
 function recorded(state: State, execId: string, phase: RecordedPhase, nowMs: number): Step {

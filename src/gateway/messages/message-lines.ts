@@ -10,12 +10,12 @@ import {
   type AssistantLine,
   cacheControlOf,
   type Fields,
+  givenMessages,
   type LineCall,
   type LineMessage,
   type LinePart,
   type LineText,
   type LineThought,
-  MESSAGES_MAX,
   textOfParts,
   type ToolLine,
 } from "../openai/index.ts";
@@ -30,12 +30,8 @@ export interface MessageLines {
 }
 
 export function messageLines(body: Fields, reader: ContentReader): MessageLines {
-  const given = body.objects("messages");
+  const given = givenMessages(body);
   if (given === undefined) throw body.wrong("messages", "must be a list of messages");
-  if (given.length > MESSAGES_MAX) {
-    const what = `has ${given.length} messages, at most ${MESSAGES_MAX} are taken: summarize the conversation`;
-    throw body.wrong("messages", what);
-  }
   const system: string[] = [];
   const messages: LineMessage[] = [];
   for (const message of given) {

@@ -33,14 +33,18 @@ export interface ChatMessages {
   readonly messages: readonly LineMessage[];
 }
 
-export function chatMessages(body: Fields, rules: ContentRules): ChatMessages {
+/** Throws when there are more than are taken. */
+export function givenMessages(body: Fields): readonly Fields[] | undefined {
   const given = body.objects("messages");
+  if (given === undefined || given.length <= MESSAGES_MAX) return given;
+  const what = `has ${given.length} messages, at most ${MESSAGES_MAX} are taken: summarize the conversation`;
+  throw body.wrong("messages", what);
+}
+
+export function chatMessages(body: Fields, rules: ContentRules): ChatMessages {
+  const given = givenMessages(body);
   if (given === undefined || given.length === 0) {
     throw body.wrong("messages", "must be a list with at least one message");
-  }
-  if (given.length > MESSAGES_MAX) {
-    const what = `has ${given.length} messages, at most ${MESSAGES_MAX} are taken: summarize the conversation`;
-    throw body.wrong("messages", what);
   }
   const system: string[] = [];
   const messages: LineMessage[] = [];

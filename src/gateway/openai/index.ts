@@ -20,7 +20,7 @@ export {
   textOfParts,
 } from "./chat-content.ts";
 export { CHAT_FORM } from "./chat-form.ts";
-export { MESSAGES_MAX } from "./chat-messages.ts";
+export { givenMessages, MESSAGES_MAX } from "./chat-messages.ts";
 export { formatOf, type StepOptionsInit, UINT32_MAX, withoutAbsent } from "./chat-options.ts";
 export { parseChatRequest } from "./chat-request.ts";
 export { distinct, functionTool, MODES, type RequestTool, TOOLS_MAX } from "./chat-tools.ts";
