@@ -6,6 +6,7 @@
  */
 import { type ReactNode, useCallback, useLayoutEffect, useRef, useState } from "react";
 import type { PendingApproval, ShownTurn } from "../react/index.ts";
+import { isAtEnd } from "./at-end.ts";
 import type { Decide } from "./tool-card.tsx";
 import { Turn } from "./turn.tsx";
 
@@ -28,7 +29,7 @@ const NONE: readonly PendingApproval[] = [];
 export function Chat({ turns, approvals, mayEdit, decide, resend, children }: ChatProps) {
   const box = useRef<HTMLElement>(null);
   const inner = useRef<HTMLDivElement>(null);
-  const isAtBottom = useRef(true);
+  const place = useRef({ isAtEnd: true, top: 0 });
   const heightBefore = useRef<number>(undefined);
   const [drawn, setDrawn] = useState(TURNS_DRAWN);
   const [isFollowing, setFollowing] = useState(true);
@@ -42,8 +43,8 @@ export function Chat({ turns, approvals, mayEdit, decide, resend, children }: Ch
     const element = box.current;
     if (element === null) return;
     const { scrollTop, scrollHeight, clientHeight } = element;
-    isAtBottom.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
-    setFollowing(isAtBottom.current);
+    place.current = { isAtEnd: isAtEnd(element, place.current, NEAR_PX), top: scrollTop };
+    setFollowing(place.current.isAtEnd);
     if (scrollTop < clientHeight && older > 0 && heightBefore.current === undefined) {
       heightBefore.current = scrollHeight;
       setDrawn(drawn + TURNS_DRAWN);
@@ -62,7 +63,7 @@ export function Chat({ turns, approvals, mayEdit, decide, resend, children }: Ch
   useLayoutEffect(() => {
     if (inner.current === null) return undefined;
     const watcher = new ResizeObserver(() => {
-      if (isAtBottom.current) toBottom();
+      if (place.current.isAtEnd) toBottom();
     });
     watcher.observe(inner.current);
     return () => watcher.disconnect();

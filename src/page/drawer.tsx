@@ -72,7 +72,11 @@ export function Drawer({ log }: { readonly log: StreamLog }) {
                 {title}
               </button>
               <p className="hint">{should}</p>
-              {before !== undefined && <p role="status">{didWords(log, before)}</p>}
+              {before !== undefined && (
+                <p className="did" role="status">
+                  {didWords(log, before)}
+                </p>
+              )}
             </li>
           );
         })}

@@ -4,6 +4,7 @@
  * Chunks stand at the left, events at the right, one row for each; cuts and returns are rules across both. Only the rows that can be seen are drawn, whatever
  * their number. Whoever looks at the end stays there, until they scroll up or pause.
  */
+import { isAtEnd } from "./at-end.ts";
 import { type KeyboardEvent, useLayoutEffect, useRef, useState } from "react";
 import { Drawer, isDemo } from "./drawer.tsx";
 import { plainText } from "./markdown.ts";
@@ -127,7 +128,7 @@ interface RowsProps {
 function Rows({ rows, picked, pick }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const inner = useRef<HTMLDivElement>(null);
-  const isAtEnd = useRef(true);
+  const place = useRef({ isAtEnd: true, top: 0 });
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(300);
   // Told after the browser has laid out, of the box and of what is in it: to ask at each row would have the whole page laid out once more.
@@ -136,7 +137,7 @@ function Rows({ rows, picked, pick }: RowsProps) {
     if (element === null || inner.current === null) return undefined;
     const watcher = new ResizeObserver(() => {
       setHeight(element.clientHeight);
-      if (isAtEnd.current) element.scrollTop = element.scrollHeight;
+      if (place.current.isAtEnd) element.scrollTop = element.scrollHeight;
     });
     watcher.observe(element);
     watcher.observe(inner.current);
@@ -153,12 +154,12 @@ function Rows({ rows, picked, pick }: RowsProps) {
     const at = picked === undefined ? rows.length - 1 : rows.indexOf(picked) + step;
     const next = Math.min(rows.length - 1, Math.max(0, at));
     pick(rows[next]);
-    isAtEnd.current = false;
+    place.current.isAtEnd = false;
     const element = box.current;
     if (element === null) return;
-    const place = next * ROW_PX;
-    if (place < element.scrollTop) element.scrollTop = place;
-    if (place + ROW_PX > element.scrollTop + height) element.scrollTop = place + ROW_PX - height;
+    const rowTop = next * ROW_PX;
+    if (rowTop < element.scrollTop) element.scrollTop = rowTop;
+    if (rowTop + ROW_PX > element.scrollTop + height) element.scrollTop = rowTop + ROW_PX - height;
   };
   return (
     <div
@@ -169,8 +170,8 @@ function Rows({ rows, picked, pick }: RowsProps) {
       tabIndex={0}
       onKeyDown={move}
       onScroll={({ currentTarget }) => {
-        const { scrollTop, scrollHeight, clientHeight } = currentTarget;
-        isAtEnd.current = scrollHeight - scrollTop - clientHeight < ROW_PX;
+        const { scrollTop } = currentTarget;
+        place.current = { isAtEnd: isAtEnd(currentTarget, place.current, ROW_PX), top: scrollTop };
         setTop(scrollTop);
       }}
     >
@@ -183,7 +184,7 @@ function Rows({ rows, picked, pick }: RowsProps) {
             className={`row ${row.kind}${row.kind === "event" && row.isReplay ? " replay" : ""}${row.kind === "rule" && row.isBreak ? " cut" : ""}`}
             style={{ top: (first + at) * ROW_PX }}
             onClick={() => {
-              isAtEnd.current = false;
+              place.current.isAtEnd = false;
               pick(row);
             }}
           >

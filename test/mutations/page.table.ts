@@ -99,4 +99,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a page that falls behind stops to follow its answer",
+    file: "test/page/at-end.test.ts",
+    test: "what was added before the browser told of the scroll",
+    patches: [
+      {
+        file: "src/page/at-end.ts",
+        from: "isNear || (before.isAtEnd && scrollTop >= before.top)",
+        to: "isNear",
+      },
+    ],
+  },
 ];
