@@ -151,14 +151,13 @@ export class SdkTarget implements AskedTarget {
       const abortSignal = stop.signal;
       this.#fetches.set(abortSignal, upstream.fetch);
       for await (const parts of partsOf(model, { ...request, abortSignal }, upstream)) {
-        for (const one of parts)
-          for (const part of reader.read(one)) {
-            // What is made of a body that broke: a call without its end is none (G3).
-            if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
-              throw upstream.broken;
-            isWhole = part.kind === "finish";
-            yield markedBy(this.id, part);
-          }
+        for (const part of joined(parts, reader)) {
+          // What is made of a body that broke: a call without its end is none (G3).
+          if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
+            throw upstream.broken;
+          isWhole = part.kind === "finish";
+          yield markedBy(this.id, part);
+        }
         if (isWhole) return;
       }
       throw new StreamBroken(undefined);
@@ -169,6 +168,32 @@ export class SdkTarget implements AskedTarget {
       if (!isWhole) stop.abort();
     }
   }
+}
+
+/** Words that came at once are one part: each part takes the whole way into the log. */
+function* joined(parts: readonly LanguageModelV4StreamPart[], reader: PartReader): Generator<ModelPart> {
+  let last: ModelPart | undefined;
+  try {
+    for (const one of parts)
+      for (const part of reader.read(one)) {
+        const more = joinedOf(last, part);
+        if (more === undefined && last !== undefined) yield last;
+        last = more ?? part;
+      }
+  } catch (error) {
+    if (last !== undefined) yield last;
+    throw error;
+  }
+  if (last !== undefined) yield last;
+}
+
+/** Undefined when they stay two. */
+function joinedOf(first: ModelPart | undefined, second: ModelPart): ModelPart | undefined {
+  if (first?.kind === "text" && second.kind === "text")
+    return { kind: "text", text: first.text + second.text };
+  if (first?.kind === "thinking" && second.kind === "thinking")
+    return { kind: "thinking", text: first.text + second.text };
+  return undefined;
 }
 
 /** At the first answer, as the SDKs are: a server that has no provider starts without it. */

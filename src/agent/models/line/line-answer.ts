@@ -5,6 +5,7 @@
  * byte that came.
  */
 import type { Socket } from "node:net";
+import { ArrivingBytes, arrivingResponse } from "../upstream/arriving-bytes.ts";
 import { Frames } from "./line-frames.ts";
 import { type AnswerHead, answerIn, fieldsIn } from "./line-wire.ts";
 
@@ -19,35 +20,27 @@ export interface AnswerFate {
 }
 
 export class LineAnswer {
-  readonly body: ReadableStream<Uint8Array>;
+  readonly #bytes: ArrivingBytes;
   readonly #socket: Socket;
   readonly #fate: AnswerFate;
   readonly #frames = new Frames();
   readonly #answered = Promise.withResolvers<AnswerHead>();
   readonly head = this.#answered.promise;
   #begun: AnswerHead | undefined;
-  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #isOver = false;
-  /** Why the body is not whole. */
-  #reason: unknown;
 
   constructor(socket: Socket, fate: AnswerFate) {
     this.#socket = socket;
     this.#fate = fate;
-    this.body = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => void (this.#controller = controller),
-        pull: (controller) => {
-          if (this.#isOver) controller.error(this.#reason);
-          else socket.resume();
-        },
-        cancel: (reason) => this.leave(reason),
-      },
-      { highWaterMark: 0 },
-    );
+    this.#bytes = new ArrivingBytes(socket);
     socket.on("data", (bytes) => this.#take(this.#frames.push(bytes)));
     socket.on("error", (error) => this.#break(error));
     socket.on("close", () => this.#break(undefined));
+  }
+
+  /** With the head that came. */
+  response(head: ResponseInit): Response {
+    return arrivingResponse(this.#bytes, head, (reason) => this.leave(reason));
   }
 
   leave(reason: unknown): void {
@@ -72,17 +65,10 @@ export class LineAnswer {
   #give(head: AnswerHead, frames: readonly Buffer[]): void {
     const [first, second] = frames;
     const bytes = second === undefined ? first : Buffer.concat(frames);
-    if (bytes !== undefined && bytes.length > 0) this.#controller?.enqueue(bytes);
-    if (frames.at(-1)?.length === 0) {
-      this.#controller?.close();
-      this.#controller = undefined;
-      if (this.#end(undefined)) this.#fate.over(head);
-    } else if (this.#isBehind) this.#socket.pause();
-  }
-
-  /** The reader has not read all that came. */
-  get #isBehind(): boolean {
-    return (this.#controller?.desiredSize ?? 0) < 0;
+    if (bytes !== undefined && bytes.length > 0) this.#bytes.take(bytes);
+    if (frames.at(-1)?.length !== 0) return;
+    this.#bytes.end();
+    if (this.#end(undefined)) this.#fate.over(head);
   }
 
   #break(cause: unknown): void {
@@ -95,10 +81,9 @@ export class LineAnswer {
   #end(reason: unknown): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;
-    this.#reason = reason;
     this.#socket.destroy();
     this.#answered.reject(reason);
-    if (!this.#isBehind) this.#controller?.error(reason);
+    this.#bytes.break(reason);
     return true;
   }
 }

@@ -164,7 +164,7 @@ async function throughLine(
     throw error;
   }
   const isEmpty = head.status === 204 || head.status === 304;
-  return new Response(isEmpty ? null : answer.body, head);
+  return isEmpty ? new Response(null, head) : answer.response(head);
 }
 
 async function requestOf(

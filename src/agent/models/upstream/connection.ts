@@ -6,11 +6,11 @@
 import { LetGo } from "../../../protocol/let-go.ts";
 import type { Fetch } from "../providers.ts";
 import type { BreakCause } from "./answer-progress.ts";
+import { type Reader, readerOf } from "./arriving-bytes.ts";
 import type { Time } from "./time.ts";
 
 export type FetchInput = Parameters<Fetch>[0];
 export type FetchInit = Parameters<Fetch>[1];
-export type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
 /** How a body ended. */
 export interface Ended {
@@ -162,10 +162,4 @@ export class Connection {
       cancel();
     }
   }
-}
-
-export function readerOf({ body }: Response): Reader {
-  const bytes: ReadableStream<Uint8Array> =
-    body ?? new ReadableStream({ start: (controller) => controller.close() });
-  return bytes.getReader();
 }

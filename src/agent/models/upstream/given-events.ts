@@ -1,7 +1,8 @@
 /**
  * What a call reads of its provider, and what its own reader is given of it: whole events.
  */
-import type { Ended, Reader } from "./connection.ts";
+import type { Reader } from "./arriving-bytes.ts";
+import type { Ended } from "./connection.ts";
 import type { SseEvent } from "./sse-events.ts";
 
 /** Whole events, and how the connection ended behind them. */

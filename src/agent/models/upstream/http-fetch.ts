@@ -10,6 +10,7 @@ import { type IncomingMessage, request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { noAnswer } from "../line/line-answer.ts";
 import type { Fetch } from "../providers.ts";
+import { ArrivingBytes, arrivingResponse } from "./arriving-bytes.ts";
 import { addressOf } from "./redirects.ts";
 
 type Init = NonNullable<Parameters<Fetch>[1]>;
@@ -54,37 +55,20 @@ function responseOf(response: IncomingMessage, signal: Init["signal"]): Response
     name,
     Array.isArray(value) ? value.join(", ") : (value ?? ""),
   ]);
-  if (!BODILESS.has(status)) return new Response(bodyOf(response, signal), { status, headers: named });
+  if (!BODILESS.has(status)) return arrivingOf(response, { status, headers: named }, signal);
   response.resume();
   return new Response(null, { status, headers: named });
 }
 
-/** What comes is handed on as it comes; a reader that is behind stops the provider, and meets a break behind what came. */
-function bodyOf(response: IncomingMessage, signal: Init["signal"]): ReadableStream<Uint8Array> {
-  let broken: unknown;
-  return new ReadableStream<Uint8Array>(
-    {
-      start(controller) {
-        const isBehind = (): boolean => (controller.desiredSize ?? 0) < 0;
-        response.on("data", (bytes: Buffer) => {
-          controller.enqueue(bytes);
-          if (isBehind()) response.pause();
-        });
-        response.on("end", () => controller.close());
-        response.on("error", (cause) => {
-          broken = signal?.aborted === true ? signal.reason : noAnswer("ECONNRESET", cause);
-          if (!isBehind()) controller.error(broken);
-        });
-        response.pause();
-      },
-      pull(controller) {
-        if (broken === undefined) response.resume();
-        else controller.error(broken);
-      },
-      cancel: () => void response.destroy(),
-    },
-    { highWaterMark: 0 },
+/** A reader that is behind stops the provider, and meets a break behind what came. */
+function arrivingOf(response: IncomingMessage, head: ResponseInit, signal: Init["signal"]): Response {
+  const bytes = new ArrivingBytes(response);
+  response.on("data", (piece: Buffer) => bytes.take(piece));
+  response.on("end", () => bytes.end());
+  response.on("error", (cause) =>
+    bytes.break(signal?.aborted === true ? signal.reason : noAnswer("ECONNRESET", cause)),
   );
+  return arrivingResponse(bytes, head, () => response.destroy());
 }
 
 function bytesOf(body: Init["body"]): Buffer | undefined {

@@ -17,6 +17,7 @@ import { assert } from "../../../protocol/assert.ts";
 import { LetGo } from "../../../protocol/let-go.ts";
 import type { Fetch } from "../providers.ts";
 import * as progress from "./answer-progress.ts";
+import { type Reader, readerOf } from "./arriving-bytes.ts";
 import { BackgroundRun, inBackground } from "./background-run.ts";
 import {
   type CallClock,
@@ -25,8 +26,6 @@ import {
   type FetchInit,
   type FetchInput,
   type Read,
-  type Reader,
-  readerOf,
 } from "./connection.ts";
 import {
   type Begun,

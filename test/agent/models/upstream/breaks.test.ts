@@ -198,7 +198,6 @@ test("a slow reader is not the provider's silence", async (t) => {
   const words = wire.answer.slice(0, wire.begun);
   const server = await ProviderServer.start(t, async (response: ServerResponse) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
-    // More than what lies between the socket and the reader can hold: nothing is asked of the provider meanwhile.
     response.write(Array.from({ length: 50 }, () => words.map(frame).join("")).join(""));
     await goOn.promise;
     // Its reader waits by then.
@@ -210,13 +209,27 @@ test("a slow reader is not the provider's silence", async (t) => {
   let text = "";
   for await (const part of model.call(callOf())) {
     if (part.kind !== "text") continue;
+    const isFirst = text === "";
     text += part.text;
-    if (text !== "north") continue;
+    if (!isFirst) continue;
     // Longer than the clock: it is our own time.
     await new Promise((resolve) => setTimeout(resolve, 2_500));
     goOn.resolve();
   }
   assert.equal(text, `${"north".repeat(50)}east`);
+});
+
+test("words that came at once are one part, also before an error that came with them", async (t) => {
+  const wire = wireOf("openai-compatible");
+  const words = wire.answer.slice(0, wire.begun);
+  const server = await ProviderServer.start(t, (response: ServerResponse) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    // In one write, and so in one read.
+    response.end([...words, ...words, { error: { message: "overloaded" } }].map(frame).join(""));
+  });
+  const { parts, failure } = await hear(server.model(wire.type));
+  assert.deepEqual([kindsOf(parts), textIn(parts)], [["text"], "northnorth"]);
+  assert.equal(failure?.kind, "unavailable");
 });
 
 test("G3: a call that ran out of tokens is no call; one that is wrong JSON is the model's to mend", async (t) => {

@@ -1,0 +1,118 @@
+/**
+ * The bytes of a body on their way from its socket to one reader: what came since the last read is one piece.
+ *
+ * A provider that writes twenty words at once is read once, not twenty times. A web stream would hand on each of them alone, so there is one only for
+ * readers that ask for it.
+ *
+ * Invariant: every byte that came is read before the end, or the reason why there are no more.
+ */
+
+/** Where they come from. */
+export interface Flow {
+  pause(): unknown;
+  resume(): unknown;
+}
+
+/** A reader that is so far behind stops its provider. */
+const BEHIND_BYTES = 64 * 1024;
+
+export type Piece = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>["read"]>>;
+
+/** The reading half, which a web stream's reader has as well. */
+export interface Reader {
+  read(): Promise<Piece>;
+}
+
+const DONE: Piece = { done: true, value: undefined };
+
+export class ArrivingBytes implements Reader {
+  readonly #flow: Flow;
+  #came: Uint8Array[] = [];
+  #byteCount = 0;
+  #isOver = false;
+  /** Why they are not all. */
+  #broken: { readonly reason: unknown } | undefined;
+  #wake: (() => void) | undefined;
+
+  constructor(flow: Flow) {
+    this.#flow = flow;
+  }
+
+  /** They stay as they are: nothing writes over them. */
+  take(bytes: Uint8Array): void {
+    this.#came.push(bytes);
+    this.#byteCount += bytes.length;
+    if (this.#byteCount > BEHIND_BYTES) this.#flow.pause();
+    this.#wake?.();
+  }
+
+  /** There are no more. The first end counts. */
+  end(): void {
+    this.#isOver = true;
+    this.#wake?.();
+  }
+
+  break(reason: unknown): void {
+    if (!this.#isOver) this.#broken = { reason };
+    this.end();
+  }
+
+  /** One at a time. */
+  read(): Promise<Piece> {
+    if (this.#came.length > 0 || this.#isOver) return this.#read();
+    const woken = new Promise<void>((resolve) => (this.#wake = resolve));
+    // What the same bytes of the socket bring comes before the promise.
+    return woken.then(() => this.#read());
+  }
+
+  async #read(): Promise<Piece> {
+    this.#wake = undefined;
+    const [first, second] = this.#came;
+    if (first !== undefined) {
+      const value = second === undefined ? first : Buffer.concat(this.#came);
+      this.#came = [];
+      this.#byteCount = 0;
+      if (!this.#isOver) this.#flow.resume();
+      return { done: false, value };
+    }
+    if (this.#broken !== undefined) throw this.#broken.reason;
+    return DONE;
+  }
+
+  /** The same for others. `leave` is called when they want no more. */
+  stream(leave: (reason: unknown) => void): ReadableStream<Uint8Array> {
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => {
+          const { done, value } = await this.read();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+        cancel: leave,
+      },
+      { highWaterMark: 0 },
+    );
+  }
+}
+
+const arriving = new WeakMap<Response, ArrivingBytes>();
+
+/** A response as the platform has it; `readerOf` reads it without the platform. */
+export function arrivingResponse(
+  bytes: ArrivingBytes,
+  head: ResponseInit,
+  leave: (reason: unknown) => void,
+): Response {
+  const response = new Response(bytes.stream(leave), head);
+  arriving.set(response, bytes);
+  return response;
+}
+
+export function readerOf(response: Response): Reader {
+  const direct = arriving.get(response);
+  if (direct !== undefined) return direct;
+  const { body } = response;
+  const bytes: ReadableStream<Uint8Array> =
+    body ?? new ReadableStream({ start: (controller) => controller.close() });
+  return bytes.getReader();
+}
