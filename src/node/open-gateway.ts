@@ -3,7 +3,6 @@
  *
  * It is a client like any other, one per principal, and cannot go around durability.
  */
-import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { z } from "zod";
@@ -26,6 +25,7 @@ import { HoldfastError } from "../protocol/errors.ts";
 import { ExecKind } from "../protocol/messages.ts";
 import { modelNameOf } from "../protocol/model-name.ts";
 import { ringSealing } from "../sealing/index.ts";
+import { pooledRandomBytes } from "../sealing/node-crypto.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import type { Server } from "../server/index.ts";
 import type { BlobCalls, Connect } from "../transport/index.ts";
@@ -119,10 +119,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     logger.error({ err: bug }, "the gateway made a mistake");
   };
   // The platform's `crypto` is loaded when it is first used, while a client waits for its answer.
-  const environment = {
-    ...systemEnvironment(),
-    randomBytes: (length: number) => new Uint8Array(randomBytes(length)),
-  };
+  const environment = { ...systemEnvironment(), randomBytes: pooledRandomBytes };
   const clients = new Map<string, Client>();
   const gateway = new Gateway({
     neighbours: parts.neighbours,

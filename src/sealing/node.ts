@@ -6,7 +6,7 @@
  * Invariant: a sealer has one incarnation from its own draw and one counter per direction (E3). It
  * cannot be copied, stored or given a counter, so there is no way to use a nonce again.
  */
-import { hash, type KeyObject, randomBytes as secureRandomBytes, timingSafeEqual } from "node:crypto";
+import { hash, type KeyObject, timingSafeEqual } from "node:crypto";
 import { KeyCache } from "./key-cache.ts";
 import {
   checkKey,
@@ -25,7 +25,7 @@ import {
   NO_SALT,
   SECRET_NAME_BYTES,
 } from "./keys.ts";
-import { gcmOpen, gcmSealInto, hkdf, hmac, secretKey } from "./node-crypto.ts";
+import { gcmOpen, gcmSealInto, hkdf, hmac, pooledRandomBytes, secretKey } from "./node-crypto.ts";
 import {
   counterAfter,
   drawIncarnation,
@@ -41,34 +41,34 @@ import {
 import type { SealedDirection, SealingOptions, SyncSealer, SyncSealing } from "./sealer.ts";
 
 export function nodeSealing(options: SealingOptions = {}): SyncSealing {
-  const randomBytes = options.randomBytes ?? secureRandomBytes;
+  const randomBytes = options.randomBytes ?? pooledRandomBytes;
   return {
-    sealer: (streamKey) => createSealer(imported(streamKey), drawIncarnation(randomBytes)),
+    sealer: (streamKey) => createSealer(new Uint8Array(checked(streamKey)), drawIncarnation(randomBytes)),
     homeSealer: (homeKey) => {
-      const base = hkdf(imported(homeKey), NO_SALT, INFO_HOME_SEALING, KEY_BYTES);
-      return createSealer(secretKey(base), drawIncarnation(randomBytes));
+      const base = hkdf(checked(homeKey), NO_SALT, INFO_HOME_SEALING, KEY_BYTES);
+      return createSealer(base, drawIncarnation(randomBytes));
     },
-    keyCheck: (streamKey) => hkdf(imported(streamKey), NO_SALT, INFO_KEY_CHECK, KEY_CHECK_BYTES),
+    keyCheck: (streamKey) => hkdf(checked(streamKey), NO_SALT, INFO_KEY_CHECK, KEY_CHECK_BYTES),
     contentMac: (streamKey) => {
-      const key = secretKey(hkdf(imported(streamKey), NO_SALT, INFO_CONTENT_MAC, KEY_BYTES));
+      const key = secretKey(hkdf(checked(streamKey), NO_SALT, INFO_CONTENT_MAC, KEY_BYTES));
       return (seqno, kind, body) => hmac(key, contentMacHead(seqno, kind), body).slice(0, CONTENT_MAC_BYTES);
     },
     deriveStreamKey: (homeKey, idempotencyKey) =>
-      hkdf(imported(homeKey), NO_SALT, infoStreamKey(idempotencyKey), KEY_BYTES),
+      hkdf(checked(homeKey), NO_SALT, infoStreamKey(idempotencyKey), KEY_BYTES),
     deriveConversationKey: (homeKey, principal, conversationId) =>
-      hkdf(imported(homeKey), NO_SALT, infoConversationKey(principal, conversationId), KEY_BYTES),
+      hkdf(checked(homeKey), NO_SALT, infoConversationKey(principal, conversationId), KEY_BYTES),
     deriveChildStreamKey: (parentStreamKey, execId) =>
-      hkdf(imported(parentStreamKey), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
+      hkdf(checked(parentStreamKey), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
     secretName: (streamKey, text) =>
-      hkdf(imported(streamKey), NO_SALT, infoSecretName(text), SECRET_NAME_BYTES),
+      hkdf(checked(streamKey), NO_SALT, infoSecretName(text), SECRET_NAME_BYTES),
     sha256: (bytes) => hash("sha256", bytes, "buffer"),
     equal: (a, b) => a.length === b.length && timingSafeEqual(a, b),
   };
 }
 
-function imported(key: Uint8Array): KeyObject {
+function checked(key: Uint8Array): Uint8Array {
   checkKey(key);
-  return secretKey(key);
+  return key;
 }
 
 /** From Node's pool, unfilled, since every byte is written: a third of a small seal's time was a fresh ArrayBuffer. */
@@ -83,7 +83,7 @@ interface Lane {
   next: number;
 }
 
-function createSealer(base: KeyObject, incarnation: Uint8Array): SyncSealer {
+function createSealer(base: Uint8Array, incarnation: Uint8Array): SyncSealer {
   const keys = new KeyCache((salt, direction) =>
     secretKey(hkdf(base, salt, INFO_SEALING[direction], KEY_BYTES)),
   );

@@ -5,6 +5,7 @@
  * Python from the RFCs). They are the format: when one changes, everything sealed before is lost.
  */
 import assert from "node:assert/strict";
+import { hkdfSync, randomBytes } from "node:crypto";
 import { test } from "node:test";
 import * as onNode from "../../src/sealing/node-crypto.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -29,8 +30,30 @@ test("HKDF answers as RFC 5869, test case 1", async () => {
   const salt = counting(0, 13);
   const info = counting(0xf0, 10);
   const expected = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
-  assert.equal(hexOf(onNode.hkdf(onNode.secretKey(ikm), salt, info, 42)), expected);
+  assert.equal(hexOf(onNode.hkdf(ikm, salt, info, 42)), expected);
   assert.equal(hexOf(await onWeb.hkdf(await onWeb.importHkdfKey(ikm), salt, info, 42)), expected);
+});
+
+test("HKDF answers as RFC 5869, test case 3, without a salt, and as the platform for keys as they are derived here", () => {
+  const expected = "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8";
+  const none = new Uint8Array(0);
+  assert.equal(hexOf(onNode.hkdf(new Uint8Array(22).fill(0x0b), none, none, 42)), expected);
+  for (let at = 0; at < 200; at++) {
+    const [key, salt, info] = [randomBytes(32), randomBytes(at % 65), randomBytes(at * 5)];
+    const length = 1 + ((at * 7) % 100);
+    const byPlatform = new Uint8Array(hkdfSync("sha256", key, salt, info, length));
+    assert.deepEqual(onNode.hkdf(key, salt, info, length), byPlatform);
+  }
+});
+
+test("E3: no random byte is given out twice", () => {
+  const drawn = Array.from({ length: 1_000 }, (_, at) => onNode.pooledRandomBytes(9 + (at % 8)));
+  assert.equal(new Set(drawn.map((one) => hexOf(one.subarray(0, 9)))).size, drawn.length);
+  assert.ok(
+    drawn.every((one) => one.byteLength === one.buffer.byteLength),
+    "each has memory of its own",
+  );
+  assert.equal(onNode.pooledRandomBytes(10_000).length, 10_000);
 });
 
 test("AES-256-GCM answers as test case 16 of the GCM specification", async () => {

@@ -4,7 +4,8 @@
  * The edge keeps what every request has in common (Host and Origin, headers, counters, the log, sign-in), and the mount answers in a shape of
  * its own, refusals included. This folder knows nothing of what is mounted; the program that starts both puts them together.
  */
-import { randomBytes } from "node:crypto";
+import { hexOf } from "../../protocol/bytes.ts";
+import { pooledRandomBytes } from "../../sealing/node-crypto.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
 import type { ApiKeyLimits } from "../api-key-limits.ts";
 
@@ -62,5 +63,5 @@ const SANE_ID = /^[\w.:-]{1,128}$/;
 /** The client's own, so that it finds its request again, if it is one; else a new one. */
 export function requestIdOf(exchange: Exchange): string {
   const given = exchange.header("x-request-id");
-  return given !== undefined && SANE_ID.test(given) ? given : `req_${randomBytes(16).toString("hex")}`;
+  return given !== undefined && SANE_ID.test(given) ? given : `req_${hexOf(pooledRandomBytes(16))}`;
 }

@@ -55,7 +55,7 @@ test("a response is read directly or as a web stream, and one that is not wanted
   assert.equal(readerOf(response), direct);
   const other = arrivingResponse(streamed, { status: 200 }, (reason) => left.push(reason));
   streamed.take(Buffer.from("north"));
-  const reader = other.body?.getReader() ?? assert.fail();
+  const reader: ReadableStreamDefaultReader<Uint8Array> = other.body?.getReader() ?? assert.fail();
   assert.equal(text((await reader.read()).value), "north");
   await reader.cancel("enough");
   assert.deepEqual(left, ["enough"]);
