@@ -85,7 +85,7 @@ export class ModelStep {
     await io.untilDurable(io.facts.lastStep?.eventId ?? 0);
     // It may be this call that took the run before down: it is counted before it is made again (F1).
     if (this.#place.isRepeated) await io.untilDurable(io.head);
-    const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
+    const signal = io.stopSignal;
     const pieces = new Pieces(io);
     // No request leaves for a call that is held, so none is counted (G2).
     const held = isHeld

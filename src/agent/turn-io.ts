@@ -51,12 +51,15 @@ export const FOLDED_AT_ONCE = 500;
 /** The turn is over for this run: aborted, or another host has it. */
 export class Stopped extends Error {}
 
+/** Made once: the platform's own reason costs a stack. */
+const CANCELLED = new Error("the user has cancelled the turn");
+
 export class TurnIo {
   readonly facts = newFacts(blobIdOf);
   readonly stream: ApplicationStream;
   readonly #cache: BlobCache;
   #changed = Promise.withResolvers<void>();
-  readonly #cancel = new AbortController();
+  readonly #stop = new AbortController();
   #changes = 0;
   #isOver = false;
   #head = 0;
@@ -74,7 +77,12 @@ export class TurnIo {
     this.stream = stream;
     this.#cache = cache;
     this.#yieldTurn = yieldTurn;
-    stream.signal.addEventListener("abort", () => this.#change(), { once: true });
+    const lost = (): void => {
+      this.#stop.abort(stream.signal.reason);
+      this.#change();
+    };
+    if (stream.signal.aborted) lost();
+    else stream.signal.addEventListener("abort", lost, { once: true });
   }
 
   /** Reads both logs to their end, and lets others have their turn meanwhile; then listens. */
@@ -98,12 +106,12 @@ export class TurnIo {
   }
 
   #noticeCancel(): void {
-    if (this.facts.cancelled !== undefined) this.#cancel.abort();
+    if (this.facts.cancelled !== undefined) this.#stop.abort(CANCELLED);
   }
 
-  /** Fires when the user cancels; the turn then comes to an orderly end. */
-  get cancelSignal(): AbortSignal {
-    return this.#cancel.signal;
+  /** Fires when the user cancels, and the turn then comes to an orderly end; or when the host lets the stream go. */
+  get stopSignal(): AbortSignal {
+    return this.#stop.signal;
   }
 
   async #listen(inputs: AsyncIterator<ClientInput>): Promise<void> {

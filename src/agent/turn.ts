@@ -306,8 +306,7 @@ export class Turn {
     if (offer === undefined || model === undefined || request === undefined) return;
     const requests = this.#requestsOf(place);
     // A cancel ends the pause; the attempt sees it and makes no call.
-    const stopped = AbortSignal.any([this.#io.stream.signal, this.#io.cancelSignal]);
-    if (place.pauseMs > 0) await pause(this.#context.environment, place.pauseMs, stopped);
+    if (place.pauseMs > 0) await pause(this.#context.environment, place.pauseMs, this.#io.stopSignal);
     const { begin } = place;
     const isHeld = begin.how === "attach";
     const isUnproved = begin.how === "prefill" && begin.join.isUnproved;

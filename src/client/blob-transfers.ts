@@ -24,6 +24,9 @@ export interface Asker {
 
 type Call<Result> = (calls: BlobCalls, meta: ClientMeta, signal: AbortSignal) => Promise<Result>;
 
+/** Made once: nearly every stream ends so, and its stack would cost more than all the rest of the end. */
+const ENDED = new HoldfastError("stream_ended", "this stream has ended and takes no more blobs");
+
 export function blobTransfers(
   context: Pick<StreamContext, "blobs" | "environment" | "options" | "closing" | "sha256">,
   clock: SteadyClock,
@@ -84,7 +87,7 @@ export function blobTransfers(
     },
     /** It has ended in order: what it has can still be fetched. */
     ended(): void {
-      over.abort(new HoldfastError("stream_ended", "this stream has ended and takes no more blobs"));
+      over.abort(ENDED);
     },
     /** Resolves with the id once the server has the blob on its disk. */
     async put(bytes: Uint8Array): Promise<string> {

@@ -74,8 +74,12 @@ export function speechOf(unacked: readonly SaidChunk[]) {
       for (const seqno of said.keys()) if (seqno < below) said.delete(seqno);
     },
     /** Nothing can be said any more. */
-    refuseAll(error: HoldfastError): void {
-      for (const { reject } of [...waiting.splice(0), ...unsafe.splice(0)]) reject(error);
+    refuseAll(cause: HoldfastError | undefined): void {
+      const refused = [...waiting.splice(0), ...unsafe.splice(0)];
+      if (refused.length === 0) return;
+      const message = "the stream is over for this client; what was said last may or may not arrive";
+      const error = new HoldfastError("stream_ended", message, { cause });
+      for (const { reject } of refused) reject(error);
     },
     bodyOf,
     frameOf(seqno: number, writerEpoch: number): ClientFrame {

@@ -376,8 +376,7 @@ export class ClientStream {
     const { failure, outcome } = this.#state;
     const cause = failure === undefined ? undefined : new HoldfastError(failure.code, failure.message);
     this.#events.finish(cause);
-    const message = "the stream is over for this client; what was said last may or may not arrive";
-    this.#speech.refuseAll(new HoldfastError("stream_ended", message, { cause }));
+    this.#speech.refuseAll(cause);
     if (failure === undefined && outcome !== undefined) this.#blobs.ended();
     else this.#blobs.refuse(cause ?? new HoldfastError("unavailable", "the stream was left"));
     void this.#settle(outcome);

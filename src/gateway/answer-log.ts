@@ -225,34 +225,44 @@ const LEFT = new Error("the response has left its answer");
 /** One response's way through an answer. Leaving takes effect at once, whatever the model does meanwhile: the session's clock depends on it. */
 export class AnswerReader implements AsyncIterableIterator<AnswerDelta, undefined> {
   readonly #deltas: AsyncGenerator<AnswerDelta, void>;
-  readonly #leaving = new AbortController();
+  /** Of the response, and of the reader itself. */
+  readonly #stop = new AbortController();
   readonly #leave: () => void;
+  #hasLeft = false;
 
   constructor(
     deltasOf: (signal: AbortSignal) => AsyncGenerator<AnswerDelta, void>,
     { signal, memory }: Pick<AnswerRead, "signal" | "memory">,
   ) {
-    this.#deltas = deltasOf(AbortSignal.any([signal, this.#leaving.signal]));
-    this.#leave = memory?.attend() ?? ((): void => undefined);
+    const stop = (): void => this.#stop.abort(signal.reason);
+    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop();
+    this.#deltas = deltasOf(this.#stop.signal);
+    const leave = memory?.attend();
+    this.#leave = () => {
+      signal.removeEventListener("abort", stop);
+      leave?.();
+    };
   }
 
   async next(): Promise<IteratorResult<AnswerDelta, undefined>> {
-    if (this.#leaving.signal.aborted) return { done: true, value: undefined };
+    if (this.#hasLeft) return { done: true, value: undefined };
     try {
       const { done, value } = await this.#deltas.next();
       if (done !== true && !isPauseDelta(value)) return { done: false, value };
       await this.return();
       return done === true ? { done, value: undefined } : { done: false, value };
     } catch (cause) {
-      if (this.#leaving.signal.aborted) return { done: true, value: undefined };
+      if (this.#hasLeft) return { done: true, value: undefined };
       await this.return();
       throw cause;
     }
   }
 
   async return(): Promise<IteratorResult<AnswerDelta, undefined>> {
-    if (this.#leaving.signal.aborted) return { done: true, value: undefined };
-    this.#leaving.abort(LEFT);
+    if (this.#hasLeft) return { done: true, value: undefined };
+    this.#hasLeft = true;
+    this.#stop.abort(LEFT);
     this.#leave();
     // Not waited for: what is under way in there may take its time.
     this.#deltas.return().catch(() => undefined);

@@ -53,6 +53,9 @@ export class Retries {
   readonly #parts: RetryParts;
   readonly #turns = new KeyedQueue();
 
+  /** Asked for at each step of a request. */
+  readonly #bodyNames = new WeakMap<Request, string>();
+
   constructor(parts: RetryParts) {
     this.#parts = parts;
   }
@@ -191,8 +194,12 @@ export class Retries {
     return given.note(answer, limits.graceMs);
   }
 
-  #bodyName({ principal, bodyHash }: Request): string {
-    return this.#parts.names.row("body", principal, bodyHash);
+  #bodyName(request: Request): string {
+    const known = this.#bodyNames.get(request);
+    if (known !== undefined) return known;
+    const name = this.#parts.names.row("body", request.principal, request.bodyHash);
+    this.#bodyNames.set(request, name);
+    return name;
   }
 
   #keyName({ principal, idempotencyKey }: Request): string | undefined {

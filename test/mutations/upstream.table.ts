@@ -137,30 +137,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "words before an error that came with them are lost",
-    file: "test/agent/models/upstream/breaks.test.ts",
-    test: "words that came at once are one part, also before an error that came with them",
-    patches: [
-      {
-        file: "src/agent/models/sdk-model.ts",
-        from: "if (last !== undefined) yield last;\n    throw error;",
-        to: "throw error;",
-      },
-    ],
-  },
-  {
-    name: "the end of a socket hides what it brought",
-    file: "test/agent/models/upstream/arriving-bytes.test.ts",
-    test: "a break, and an end, are read behind every byte that came",
-    patches: [
-      {
-        file: "src/agent/models/upstream/arriving-bytes.ts",
-        from: "if (!this.#isOver) this.#broken = { reason };",
-        to: "this.#broken = { reason };",
-      },
-    ],
-  },
-  {
     name: "a provider is blamed for the time in which its reader was busy",
     file: "test/agent/models/upstream/breaks.test.ts",
     test: "a slow reader is not the provider's silence",

@@ -25,6 +25,10 @@ export class CallEnded extends Error {
   }
 }
 
+/** Made once: every call ends so, and a stack would cost more than the end. */
+const HUNG_UP = new CallEnded("hung_up");
+const SHUT_DOWN = new CallEnded("shut_down");
+
 const DISCARD_BYTES_MAX = 1024 * 1024;
 
 export class HttpCall {
@@ -69,7 +73,7 @@ export class HttpCall {
 
   /** The server's wish: whatever is waited for rejects. The response can still be given. */
   shutDown(): void {
-    this.#stop(new CallEnded("shut_down"));
+    this.#stop(SHUT_DOWN);
   }
 
   /** The whole body; `keep` is asked before each piece is kept and may throw. */
@@ -182,7 +186,7 @@ export class HttpCall {
   #closed(isWhole: boolean): void {
     this.#isOver = true;
     this.#isWhole = isWhole;
-    this.#stop(new CallEnded("hung_up"));
+    this.#stop(HUNG_UP);
     for (const listener of this.#onOver.splice(0)) listener(isWhole);
   }
 

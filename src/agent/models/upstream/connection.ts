@@ -64,10 +64,10 @@ export class Connection {
 
   async open(fetch: Fetch, input: FetchInput, init: FetchInit): Promise<Response> {
     const caller = init?.signal ?? undefined;
-    const signals = caller === undefined ? [this.#stop.signal] : [caller, this.#stop.signal];
-    return this.#within(this.#clock.deadlineMs(), () =>
-      fetch(input, { ...init, signal: AbortSignal.any(signals) }),
-    );
+    // Not `AbortSignal.any`, which the platform watches for as long as either lives.
+    caller?.addEventListener("abort", () => this.#stop.abort(caller.reason), { once: true });
+    if (caller?.aborted === true) this.#stop.abort(caller.reason);
+    return this.#within(this.#clock.deadlineMs(), () => fetch(input, { ...init, signal: this.#stop.signal }));
   }
 
   async read(reader: Reader, caller: AbortSignal | undefined): Promise<Read> {
