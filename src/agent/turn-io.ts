@@ -24,7 +24,9 @@ import { type BlobCache, blobIdOf, contentOf, largeBlobs } from "./blobs.ts";
 import { heard, logged, newFacts } from "../turn/facts.ts";
 import {
   decodeServer,
+  encodePiece,
   encodeServer,
+  pieceMessage,
   serverMessage,
   type ServerMessage,
   type Update,
@@ -160,7 +162,10 @@ export class TurnIo {
    */
   emit(message: ServerMessage): Promise<void> {
     const whole = serverMessage(message);
-    const body = encodeServer(whole);
+    return this.#say(whole, encodeServer(whole));
+  }
+
+  #say(whole: AgentServerMessage, body: Uint8Array): Promise<void> {
     if (body.length > LIMITS.eventBytesMax) this.#refuse(tooLarge(body.length));
     const silence = this.#silence ?? this.#take(whole);
     if (silence !== undefined) return quiet(Promise.reject(silence));
@@ -213,6 +218,11 @@ export class TurnIo {
   }
 
   update(update: Update): Promise<void> {
+    const isPiece = update.case === "textDelta" || update.case === "thinkingDelta";
+    const text = isPiece ? (update.value.text ?? "") : "";
+    // Nearly all events are these.
+    if (isPiece && text !== "")
+      return this.#say(pieceMessage(update.case, text), encodePiece(update.case, text));
     return this.emit({ case: "interactionUpdate", value: { message: update } });
   }
 

@@ -13,6 +13,7 @@ import {
   type InteractionUpdateSchema,
 } from "../protocol/messages.ts";
 import { decodeChatMessage, textOf } from "../protocol/chat-message.ts";
+import { FieldWriter, fieldSize } from "../protocol/hot-frames.ts";
 
 export type ClientMessage = NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>;
 export type ServerMessage = NonNullable<MessageInitShape<typeof AgentServerMessageSchema>["message"]>;
@@ -63,7 +64,7 @@ export function decodeServer(body: Uint8Array): AgentServerMessage {
 }
 
 /** A piece of text or thinking as a message. Nearly all events are one: it is put together by hand, which takes a fifth of the time. */
-export function pieceMessage(kind: "textDelta" | "thinkingDelta", text: string): AgentServerMessage {
+export function pieceMessage(kind: PieceKind, text: string): AgentServerMessage {
   const message: InteractionUpdate["message"] =
     kind === "textDelta"
       ? { case: kind, value: { $typeName: "holdfast.v1.TextDeltaUpdate", text } }
@@ -75,27 +76,54 @@ export function pieceMessage(kind: "textDelta" | "thinkingDelta", text: string):
   };
 }
 
-/** Tags of fields that have a length: interaction_update and text are both field 1. */
-const FIRST_FIELD = 0x0a;
-const PIECE_FIELDS: ReadonlyMap<number, "textDelta" | "thinkingDelta"> = new Map([
+type PieceKind = "textDelta" | "thinkingDelta";
+
+/** Of the oneof's field in an update. The update itself, and the text, are field 1. */
+const PIECE_NUMBERS: Readonly<Record<PieceKind, number>> = { textDelta: 1, thinkingDelta: 4 };
+const PIECE_KINDS: ReadonlyMap<number | undefined, PieceKind> = new Map([
   [0x0a, "textDelta"],
   [0x22, "thinkingDelta"],
 ]);
+const FIRST_FIELD = 0x0a;
 
+const encoder = new TextEncoder();
 /** As the generated code reads a text: what is no UTF-8 is refused, and U+FEFF is a character. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Undefined unless the bytes are exactly one piece, three fields one inside the other. */
-function decodePiece(body: Uint8Array): AgentServerMessage | undefined {
-  const kind = shortField(body, 0, FIRST_FIELD) ? PIECE_FIELDS.get(body[2] ?? 0) : undefined;
-  if (kind === undefined || !shortField(body, 2, body[2]) || !shortField(body, 4, FIRST_FIELD)) return;
-  return pieceMessage(kind, decoder.decode(body.subarray(6)));
+/** The same bytes as `encodeServer` makes of `pieceMessage`: three fields, one inside the other. The text is not empty. */
+export function encodePiece(kind: PieceKind, text: string): Uint8Array {
+  const bytes = encoder.encode(text);
+  const pieceSize = fieldSize(bytes.length);
+  const updateSize = fieldSize(pieceSize);
+  const out = new FieldWriter(fieldSize(updateSize));
+  out.begin(1, updateSize);
+  out.begin(PIECE_NUMBERS[kind], pieceSize);
+  out.body(1, bytes);
+  return out.bytes;
 }
 
-/** A field begins there whose length is one byte, and which fills the rest. */
-function shortField(body: Uint8Array, at: number, tag: number | undefined): boolean {
-  const length = body[at + 1] ?? 0x80;
-  return body[at] === tag && length < 0x80 && at + 2 + length === body.length;
+/** Undefined unless the bytes are exactly one piece. */
+function decodePiece(body: Uint8Array): AgentServerMessage | undefined {
+  const update = contentAt(body, 0, FIRST_FIELD);
+  const kind = PIECE_KINDS.get(body[update]);
+  if (kind === undefined) return undefined;
+  const text = contentAt(body, contentAt(body, update, body[update]), FIRST_FIELD);
+  return text < body.length ? pieceMessage(kind, decoder.decode(body.subarray(text))) : undefined;
+}
+
+/** Lengths of pieces have at most so many bytes. */
+const LENGTH_BYTES_MAX = 3;
+
+/** Where the content of a field begins that fills the rest; behind the end when there is no such field. */
+function contentAt(body: Uint8Array, at: number, tag: number | undefined): number {
+  let length = 0;
+  for (let digit = 0; body[at] === tag && digit < LENGTH_BYTES_MAX; digit++) {
+    const byte = body[at + 1 + digit] ?? 0;
+    length |= (byte & 0x7f) << (7 * digit);
+    const begin = at + 2 + digit;
+    if (byte < 0x80) return begin + length === body.length ? begin : body.length;
+  }
+  return body.length;
 }
 
 /** The words of an assistant message; undefined for bytes that are none: the model's next call will complain of them. */

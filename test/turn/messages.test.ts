@@ -8,6 +8,7 @@ import {
   decodeClient,
   decodeServer,
   encodeClient,
+  encodePiece,
   encodeServer,
   clientMessage,
   pieceMessage,
@@ -33,15 +34,17 @@ test("a piece of text is read as the generated code reads it, whatever its lengt
       "a",
       "größe 😀",
       "\uFEFFx",
-      ...[119, 120, 121, 122, 123, 300].map((n) => "x".repeat(n)),
+      ...[119, 120, 121, 122, 123, 300, 16_370, 16_390, 2 ** 21].map((n) => "x".repeat(n)),
     ]) {
       const body = encodeServer(updateMessage({ case: kind, value: { text } }));
       assert.deepStrictEqual(decodeServer(body), fromBinary(AgentServerMessageSchema, body));
+      if (text !== "") assert.deepStrictEqual(encodePiece(kind, text), body);
       assert.deepStrictEqual(pieceMessage(kind, text), updateMessage({ case: kind, value: { text } }));
     }
   }
   // The same bytes with one changed: another field, a length that does not fit, what is no UTF-8. Both read the same, or both refuse.
   const whole = encodeServer(updateMessage({ case: "textDelta", value: { text: "hello" } }));
+  const longer = encodeServer(updateMessage({ case: "textDelta", value: { text: "x".repeat(200) } }));
   const outcome = (read: () => unknown): unknown => {
     try {
       return read();
@@ -49,9 +52,11 @@ test("a piece of text is read as the generated code reads it, whatever its lengt
       return "refused";
     }
   };
-  for (let at = 0; at < whole.length; at++) {
+  for (const [piece, at] of [whole, longer].flatMap((one) =>
+    [...one.keys()].slice(0, 12).map((at) => [one, at] as const),
+  )) {
     for (let value = 0; value < 256; value++) {
-      const body = whole.with(at, value);
+      const body = piece.with(at, value);
       const generated = outcome(() => fromBinary(AgentServerMessageSchema, body));
       assert.deepStrictEqual(
         outcome(() => decodeServer(body)),
