@@ -67,24 +67,28 @@ async function without(at: number, work: () => Promise<void>): Promise<void> {
   }
 }
 
-function openai(at: number): OpenAI {
-  return new OpenAI({ baseURL: `${node(at).running.url}/v1`, apiKey: API_KEY, maxRetries: 0 });
+function openai(at: number, apiKey = API_KEY): OpenAI {
+  return new OpenAI({ baseURL: `${node(at).running.url}/v1`, apiKey, maxRetries: 0 });
 }
 
 function user(content: string): Messages[number] {
   return { role: "user", content };
 }
 
-async function chat(at: number, messages: Messages, headers: Record<string, string> = {}) {
+async function chat(
+  at: number,
+  messages: Messages,
+  { headers = {}, apiKey = API_KEY }: { headers?: Record<string, string>; apiKey?: string } = {},
+) {
   const body = { model: MODEL, messages, tools: [ECHO] };
-  const { choices } = await openai(at).chat.completions.create(body, { headers });
+  const { choices } = await openai(at, apiKey).chat.completions.create(body, { headers });
   return choices[0]?.message ?? assert.fail("there is an answer");
 }
 
 /** A conversation that waits for the result of its tool, which node `at` has asked for. */
-async function waiting(at: number, words: string): Promise<Messages> {
+async function waiting(at: number, words: string, apiKey = API_KEY): Promise<Messages> {
   const messages = [user(`${words}: use the tool`)];
-  const message = await chat(at, messages);
+  const message = await chat(at, messages, { apiKey });
   const call = message.tool_calls?.[0] ?? assert.fail("it calls its tool");
   return [...messages, message, { role: "tool", tool_call_id: call.id, content: `${words} result` }];
 }
@@ -241,6 +245,20 @@ test("E8: a rate holds over all nodes", async () => {
     statuses.push((await new Exchange(node(at % 3).running.url, body, { apiKey }).json()).status);
   }
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429, 429]);
+});
+
+test("E8: a session that waits beyond its API key's limit ends the one that has waited longest, at another node", async () => {
+  const apiKey = await node(0).newKey("--principal", "patient", "--parked", "1");
+  const before = await streams();
+  await waiting(0, "longest", apiKey);
+  const messages = await waiting(1, "shorter", apiKey);
+  const ends = async (): Promise<readonly unknown[]> => {
+    const rows = await asked(url, `SELECT end_reason FROM holdfast.streams ORDER BY id OFFSET ${before}`);
+    return rows.map((row) => row["end_reason"] !== null);
+  };
+  while ((await ends())[0] !== true) await sleep(20);
+  assert.deepEqual(await ends(), [true, false], "only the first one has ended");
+  assert.equal((await chat(2, messages, { apiKey })).content, 'The tool said "shorter result".');
 });
 
 /** The node that runs the youngest stream is killed; it stands again at the end of the test. */
