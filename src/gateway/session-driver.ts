@@ -37,10 +37,11 @@ import {
 } from "./session.ts";
 import { clockMs, encodedCheckpoint, type SessionRecord } from "./session-record.ts";
 import type { Claim, SessionStore } from "./session-store.ts";
-import { isPauseDelta, isWhole, onWelcome, pastEvents } from "./stream-events.ts";
+import { SleepingLog, type SleepingParts } from "./sleeping-log.ts";
+import { isPauseDelta, onWelcome, pastEvents } from "./stream-events.ts";
 import { decodeServer } from "../turn/messages.ts";
 
-export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug"> {
+export interface SessionContext extends Pick<GatewayOptions, "workspace" | "onBug">, SleepingParts {
   readonly store: SessionStore;
   readonly given: Pick<GivenAnswers, "forget">;
   readonly kept: Pick<KeptResponses, "ended">;
@@ -51,8 +52,6 @@ export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "works
   readonly tasks: BackgroundTasks;
   /** A session's writes, one after the other. */
   readonly writes: KeyedQueue;
-  /** Aborted when the gateway closes. */
-  readonly closing: AbortSignal;
   /** The session is about to wait for tool results. */
   readonly onParking: (session: SessionDriver) => void;
   /** The server does not have all of its conversation: what still names it leads to nothing but the same failure. */
@@ -81,8 +80,7 @@ export class SessionDriver {
   #stopClock = (): void => undefined;
   readonly #claim: Claim;
   #isFenced = false;
-  /** Resolves when its record says what its log says. */
-  looked: Promise<void> = Promise.resolve();
+  #asleep: SleepingLog | undefined;
 
   /** `claim`: on tables that other nodes share. */
   constructor(context: SessionContext, state: State, claim?: Claim) {
@@ -175,8 +173,8 @@ export class SessionDriver {
         given.forget(this.record.responses);
         return undefined;
       case "look":
-        this.looked = this.#look();
-        this.#context.tasks.run(this.looked);
+        this.#asleep = new SleepingLog(this.#context, this, this.#changes);
+        this.#context.tasks.run(this.#asleep.looked);
         return undefined;
       case "resume":
         return this.#resume();
@@ -267,13 +265,9 @@ export class SessionDriver {
     await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");
   }
 
-  async #look(): Promise<void> {
-    const { clientOf, closing } = this.#context;
-    const { principal, answer } = this.record;
-    // A log that cannot be read now is read when its answer is asked for.
-    if (!(await isWhole(clientOf(principal), answer, closing).catch(() => false))) return;
-    await this.wanted();
-    await this.#changes.until(() => this.#memory.pausedAt !== undefined || this.#state.at === "gone");
+  /** Resolves when its record says what its log says. */
+  looked(): Promise<void> {
+    return this.#asleep?.hurry() ?? Promise.resolve();
   }
 
   async #resume({ abort = false } = {}): Promise<void> {

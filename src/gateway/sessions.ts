@@ -385,7 +385,7 @@ export class Sessions implements SessionLookup {
 
   /** What a start still reads from logs may be what is asked for. */
   async byLineage(...named: Parameters<SessionLookup["byLineage"]>): Promise<SessionRecord | undefined> {
-    for (const { looked } of this.#of(named[0])) await looked;
+    for (const session of this.#of(named[0])) await session.looked();
     return this.#parts.store.byLineage(...named);
   }
 }
