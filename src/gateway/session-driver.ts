@@ -41,7 +41,8 @@ import { SleepingLog, type SleepingParts } from "./sleeping-log.ts";
 import { isPauseDelta, onWelcome, pastEvents } from "./stream-events.ts";
 import { decodeServer } from "../turn/messages.ts";
 
-export interface SessionContext extends Pick<GatewayOptions, "workspace" | "onBug">, SleepingParts {
+export interface SessionContext
+  extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug">, Omit<SleepingParts, "clientOf"> {
   readonly store: SessionStore;
   readonly given: Pick<GivenAnswers, "forget">;
   readonly kept: Pick<KeptResponses, "ended">;

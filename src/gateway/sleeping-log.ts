@@ -7,14 +7,15 @@
 import type { ChangeSignal } from "../async/change-signal.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { AnswerMemory } from "./answer-memory.ts";
-import type { GatewayOptions } from "./options.ts";
+import type { AnswerRef } from "./answer-ref.ts";
 import type { State } from "./session.ts";
-import { isWhole } from "./stream-events.ts";
+import { isWhole, type StreamSource } from "./stream-events.ts";
 
 /** Longer than a start takes to ask which calls are held. */
 const HELD_FIRST_MS = 1_000;
 
-export interface SleepingParts extends Pick<GatewayOptions, "clientOf"> {
+export interface SleepingParts {
+  readonly clientOf: (principal: string) => StreamSource["client"];
   readonly environment: Pick<Environment, "after">;
   /** Model calls may be held beside this server. */
   readonly hasHeld: boolean;
@@ -23,7 +24,13 @@ export interface SleepingParts extends Pick<GatewayOptions, "clientOf"> {
 }
 
 interface Sleeper {
-  readonly state: State;
+  readonly state: {
+    readonly at: State["at"];
+    readonly record: {
+      readonly principal: string;
+      readonly answer: Pick<AnswerRef, "streamId" | "fromEvent">;
+    };
+  };
   readonly memory: Pick<AnswerMemory, "isBehind">;
   /** Resumes it, if it sleeps. */
   wanted(): Promise<void>;

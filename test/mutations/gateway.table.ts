@@ -65,6 +65,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "the log of an answer whose call is held is read by the look of a start, beside the session that the call wakes",
+    file: "test/gateway/sleeping-log.test.ts",
+    test: "where calls may be held, what they wake reads its log, and the look does not",
+    patches: [
+      {
+        file: "src/gateway/sleeping-log.ts",
+        from: "if (hasHeld) await this.#heldFirst(signal);",
+        to: "",
+      },
+    ],
+  },
+  {
     name: "a row that waits is not read",
     file: "test/gateway/sealed-rows.test.ts",
     test: "what waits is read at once",
