@@ -94,14 +94,7 @@ export class Gateway implements GatewayAnswers {
     this.#retries = new Retries({ ...found, conversations, left, limits: this.#limits, tasks, environment });
     this.#log = new AnswerLog({ clientOf, names, environment, held });
     const parts = { ...found, clientOf, workspace, onBug, store, neighbours, shared: this.shared };
-    this.#sessions = new Sessions({
-      ...parts,
-      limits,
-      environment,
-      counters,
-      tasks,
-      hasHeld: held !== undefined,
-    });
+    this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks, held });
     this.#returns = new Returns({
       sessions: this.#sessions,
       store,

@@ -17,8 +17,8 @@ const HELD_FIRST_MS = 1_000;
 export interface SleepingParts {
   readonly clientOf: (principal: string) => StreamSource["client"];
   readonly environment: Pick<Environment, "after">;
-  /** Model calls may be held beside this server. */
-  readonly hasHeld: boolean;
+  /** Where model calls may be held beside this server. */
+  readonly held?: object | undefined;
   /** Aborted when the gateway closes. */
   readonly closing: AbortSignal;
 }
@@ -63,12 +63,12 @@ export class SleepingLog {
   }
 
   async #look(): Promise<void> {
-    const { clientOf, closing, hasHeld } = this.#parts;
+    const { clientOf, closing, held } = this.#parts;
     const { principal, answer } = this.#session.state.record;
     const over = new AbortController();
     const signal = AbortSignal.any([closing, over.signal]);
     void this.#changes.until(() => !this.#isAsleep, signal).then(() => over.abort());
-    if (hasHeld) await this.#heldFirst(signal);
+    if (held !== undefined) await this.#heldFirst(signal);
     // A log that cannot be read now is read when its answer is asked for.
     const isAll = this.#isAsleep && (await isWhole(clientOf(principal), answer, signal).catch(() => false));
     over.abort();

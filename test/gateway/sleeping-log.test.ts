@@ -16,7 +16,7 @@ class Asleep {
   reads = 0;
   passTime = (): void => assert.fail("it waits for nothing");
 
-  constructor({ hasHeld }: { readonly hasHeld: boolean }) {
+  constructor({ held }: { readonly held?: object } = {}) {
     const { promise } = Promise.withResolvers<never>();
     const follow = (): Promise<never> => {
       this.reads++;
@@ -30,7 +30,7 @@ class Asleep {
     };
     const { signal: closing } = new AbortController();
     this.look = new SleepingLog(
-      { clientOf: () => ({ follow }), environment, hasHeld, closing },
+      { clientOf: () => ({ follow }), environment, held, closing },
       this,
       this.changes,
     );
@@ -48,14 +48,14 @@ class Asleep {
 }
 
 test("where calls may be held, what they wake reads its log, and the look does not", async () => {
-  const session = new Asleep({ hasHeld: true });
+  const session = new Asleep({ held: {} });
   await session.wanted();
   await session.look.looked;
   assert.equal(session.reads, 0);
 });
 
 test("a session that was woken is looked at when its log is read back", async () => {
-  const session = new Asleep({ hasHeld: true });
+  const session = new Asleep({ held: {} });
   session.memory.isBehind = true;
   await session.wanted();
   let isLooked = false;
@@ -68,19 +68,19 @@ test("a session that was woken is looked at when its log is read back", async ()
 });
 
 test("a session that nothing wakes is looked at a second later, and at once when a request waits for it or no call can be held", async () => {
-  const later = new Asleep({ hasHeld: true });
+  const later = new Asleep({ held: {} });
   await setImmediate();
   assert.equal(later.reads, 0);
   later.passTime();
   await setImmediate();
   assert.equal(later.reads, 1);
 
-  const asked = new Asleep({ hasHeld: true });
+  const asked = new Asleep({ held: {} });
   void asked.look.hurry();
   await setImmediate();
   assert.equal(asked.reads, 1);
 
-  const atOnce = new Asleep({ hasHeld: false });
+  const atOnce = new Asleep();
   await setImmediate();
   assert.equal(atOnce.reads, 1);
 });

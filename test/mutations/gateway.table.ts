@@ -71,7 +71,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/sleeping-log.ts",
-        from: "if (hasHeld) await this.#heldFirst(signal);",
+        from: "if (held !== undefined) await this.#heldFirst(signal);",
         to: "",
       },
     ],
