@@ -118,9 +118,7 @@ export class Device {
       environment: process.env,
       // Tokens run out: the first one asked for may be refused.
       credentials: () => Promise.resolve(this.#random.chance(0.05) ? undefined : principal),
-      tools: toolRunner(
-        this.#tools.toolsOf(process, (key, execId) => this.#takenBack.has(`${key} ${execId}`)),
-      ),
+      tools: toolRunner(this.#tools.toolsOf(process, (...exec) => this.#takenBack.has(exec.join(" ")))),
       stream: this.#context.stream,
       journalRecordsMax: 5,
       onBug: (bug) => world.fail(bug),
