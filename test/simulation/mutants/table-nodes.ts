@@ -42,4 +42,44 @@ export const NODE_MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: "two nodes take a stream over at once, under one epoch",
+    breaks: "D1",
+    patches: [
+      {
+        file: "src/store/group.ts",
+        from: "if (view.lease.hostId !== host.hostId && leaseLeftMs > 0) {",
+        to: 'if (host.hostId === "") {',
+      },
+      {
+        file: "src/store/group.ts",
+        from: "const state = { ...view.state, hostEpoch: view.state.hostEpoch + 1 };",
+        to: "const { state } = view;",
+      },
+    ],
+  },
+  {
+    name: "a commit of unknown fate is sent again behind what the store has now",
+    breaks: "A1",
+    patches: [
+      {
+        file: "src/server/stream-commits.ts",
+        from: `      const { hostEpoch, nextSeqno, eventHead } = expected;
+      const commit = { ...contents, name, expected: { hostEpoch, nextSeqno, eventHead } };
+      return (await this.#store.commit(commit)).kind === "committed";`,
+        to: `      const send = async ({ hostEpoch, nextSeqno, eventHead }: StreamState): Promise<boolean> => {
+        const chunks = contents.chunks && { ...contents.chunks, first: nextSeqno };
+        const events = contents.events && { ...contents.events, first: eventHead + 1 };
+        const commit = { ...contents, chunks, events, name, expected: { hostEpoch, nextSeqno, eventHead } };
+        return (await this.#store.commit(commit)).kind === "committed";
+      };
+      try {
+        return await send(expected);
+      } catch {
+        const found = await this.#store.load(name);
+        return found.kind === "live" && (await send(found.state));
+      }`,
+      },
+    ],
+  },
 ];
