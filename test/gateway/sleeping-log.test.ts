@@ -50,8 +50,9 @@ class Asleep {
 test("where calls may be held, what they wake reads its log, and the look does not", async () => {
   const session = new Asleep({ held: {} });
   await session.wanted();
-  await session.look.looked;
+  await setImmediate();
   assert.equal(session.reads, 0);
+  await session.look.looked;
 });
 
 test("a session that was woken is looked at when its log is read back", async () => {
