@@ -101,8 +101,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/answer-log.ts",
-        from: "this.#leave = memory?.attend() ??",
-        to: "this.#leave = (memory?.holds(memory.fromEvent) === false ? memory.attend() : undefined) ??",
+        from: "const leave = memory?.attend();",
+        to: "const leave = memory?.holds(memory.fromEvent) === false ? memory.attend() : undefined;",
       },
     ],
   },

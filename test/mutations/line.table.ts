@@ -173,9 +173,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a reader that is late has every byte that came before",
     patches: [
       {
-        file: "src/agent/models/line/line-answer.ts",
-        from: "if (!this.#isBehind) this.#controller?.error(reason);",
-        to: "this.#controller?.error(reason);",
+        file: "src/agent/models/upstream/arriving-bytes.ts",
+        from: "if (first !== undefined) {",
+        to: "if (first !== undefined && this.#broken === undefined) {",
       },
     ],
   },

@@ -34,8 +34,8 @@ export const RETURN_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: RETRIES,
-        from: `this.#parts.names.row("body", principal, bodyHash)`,
-        to: `this.#parts.names.row("body", bodyHash, principal.slice(0, 0))`,
+        from: `this.#parts.names.row("body", request.principal, request.bodyHash)`,
+        to: `this.#parts.names.row("body", request.bodyHash)`,
       },
     ],
   },

@@ -298,8 +298,8 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/sealing/node.ts",
-        from: "sealer: (streamKey) => createSealer(imported(streamKey), drawIncarnation(randomBytes)),",
-        to: "sealer: (streamKey) => createSealer(imported(streamKey), new Uint8Array(16)),",
+        from: "createSealer(new Uint8Array(checked(streamKey)), drawIncarnation(randomBytes)),",
+        to: "createSealer(new Uint8Array(checked(streamKey)), new Uint8Array(16)),",
       },
     ],
   },
