@@ -8,7 +8,7 @@ import { BrowserClient } from "../../src/client/browser/browser-client.ts";
 import type { Locks } from "../../src/client/browser/platform.ts";
 import { onWakeUp } from "../../src/client/browser/wake-ups.ts";
 import { webWriterLocks } from "../../src/client/browser/writer-locks.ts";
-import { type ClientStream, memoryJournalStore, memoryStores } from "../../src/client/index.ts";
+import { type ClientStream, memoryJournalStore } from "../../src/client/index.ts";
 import { webSealing } from "../../src/sealing/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type Application, createServer } from "../../src/server/index.ts";
