@@ -64,7 +64,9 @@ try {
   );
   const bundled = bundledIn(join(user, "node_modules/holdfast/dist/vendor/LICENSES.txt"));
   const whole = { ...bill, components: [...bill.components, ...bundled] };
-  writeFileSync(join(release, `holdfast-${version}.sbom.json`), `${JSON.stringify(whole, undefined, 2)}\n`);
+  // Without where the tarball lay on this machine.
+  const text = JSON.stringify(whole, undefined, 2).replaceAll(`${release}/`, "");
+  writeFileSync(join(release, `holdfast-${version}.sbom.json`), `${text}\n`);
   const files = readdirSync(join(user, "node_modules"), { recursive: true, withFileTypes: true });
   const bytes = files
     .filter((entry) => entry.isFile())

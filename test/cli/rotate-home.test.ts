@@ -156,6 +156,7 @@ test("E1: sessions, conversations and answers continue over rotations of the hom
   assert.equal(dropped.headers.get("x-holdfast-answer"), "new");
   assert.match(await dropped.text(), /1 2 3 4 5/);
   const stays = await post(server, "chat/completions", says("count to 3"), "begun");
-  assert.equal(stays.headers.get("x-holdfast-answer"), "replayed");
+  // The kill may have come before the row that says that it was delivered; no model is asked either way.
+  assert.match(stays.headers.get("x-holdfast-answer") ?? "", /^(?:attached|replayed)$/);
   await stays.text();
 });

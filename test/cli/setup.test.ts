@@ -87,7 +87,7 @@ test("settings of the user's own are never taken for ours, and a file that is no
   writeFileSync(path, "{ // mine\n}");
   const refused = await cli.run(["setup", "claude", "--write", ...cli.inDataDir]);
   assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /not a JSON object/);
+  assert.match(refused.stderr, /not a plain JSON object/);
   assert.deepEqual(
     [readFileSync(path, "utf8"), existsSync(`${path}.before-holdfast`)],
     ["{ // mine\n}", false],
