@@ -52,8 +52,8 @@ export function summaryOf(answers: readonly AnswerTimes[]): Measured {
   return {
     firstP50: ms(firsts, 50),
     firstP90: ms(firsts, 90),
-    delayP50: ms(delays, 50),
-    delayP90: ms(delays, 90),
+    // Words that were put together may be one piece: then none came later.
+    ...(delays.length === 0 ? {} : { delayP50: ms(delays, 50), delayP90: ms(delays, 90) }),
     wholeP50: ms(wholes, 50),
     pieces: answers.reduce((sum, { delaysUs }) => sum + delaysUs.length, 0) / answers.length,
   };
