@@ -172,7 +172,7 @@ test("a retry at another node gets the answer that was given, and the one that i
 test("two nodes that get a request with the same Idempotency-Key at once make one stream of it", async () => {
   const headers = { "idempotency-key": randomUUID() };
   const before = await streams();
-  const answers = await Promise.all([0, 1, 2].map((at) => chat(at, [user("at once")], headers)));
+  const answers = await Promise.all([0, 1, 2].map((at) => chat(at, [user("at once")], { headers })));
   for (const { content } of answers) assert.equal(content, COUNTED);
   assert.equal(provider.calls("at once"), 1);
   assert.equal(await streams(), before + 1);
