@@ -152,7 +152,9 @@ export class TurnIo {
     if (this.#refused !== undefined) throw this.#refused;
     if (this.#changes !== seen) return;
     if (this.#isOver) throw new Stopped();
+    this.stream.waits(true);
     await this.#changed.promise;
+    this.stream.waits(false);
     if (this.isStopped) throw new Stopped();
   }
 

@@ -25,6 +25,8 @@ export interface Options {
   /** How long the application may take to say its last word after an abort. */
   readonly abortGraceMs: number;
   readonly stall: turnStall.Options;
+  /** A turn that waits for its client is let go of when it has had none for so long: longer than most breaks of a connection. */
+  readonly restMs: number;
   /** A commit waits for the end of the turn in which it is due: what is staged by then is part of it. */
   readonly gathers: boolean;
 }
@@ -36,6 +38,7 @@ export const DEFAULTS: Options = {
   clientSilenceMs: 20_000,
   abortGraceMs: 5_000,
   stall: turnStall.DEFAULTS,
+  restMs: 5_000,
   gathers: false,
 };
 
@@ -70,6 +73,8 @@ export interface State {
   readonly stall: turnStall.State;
   /** When the stream was last active, by this host's own clock; undefined before its first commit and tick. */
   readonly activeMs: number | undefined;
+  /** The last tick at which a client was attached; the first one, while none was. */
+  readonly attendedMs: number | undefined;
   /** When a writer of another node last asked for the stream. */
   readonly wantedMs: number | undefined;
   /** This host has stopped: nothing may happen any more. */
@@ -146,6 +151,7 @@ export function init(
     graceUntilMs: stored.aborted && stored.end === undefined ? 0 : undefined,
     stall: turnStall.init(options.stall),
     activeMs: undefined,
+    attendedMs: undefined,
     wantedMs: undefined,
     dropped: false,
   };
@@ -155,6 +161,12 @@ export function init(
 export function hasWriter({ attached, wantedMs, options }: State, nowMs: number): boolean {
   const isWanted = wantedMs !== undefined && nowMs - wantedMs < options.retention.retentionMs / 2;
   return isWanted || [...attached.values()].some((one) => one.role === "writer");
+}
+
+/** No client has been attached for a while, and no writer at another node is. */
+export function isForsaken(state: State, nowMs: number): boolean {
+  const { attached, attendedMs = nowMs, options } = state;
+  return attached.size === 0 && !hasWriter(state, nowMs) && nowMs - attendedMs >= options.restMs;
 }
 
 /** A connection that could take more lacks events that are durable. */

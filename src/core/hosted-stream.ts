@@ -325,7 +325,8 @@ function tick(state: State, nowMs: number): Step {
   // An attached writer counts as activity; a quarter of the retention time is precise enough. A span by one clock: the
   // store's may be hours away from this host's (D7).
   const activeMs = next.activeMs ?? nowMs;
-  next = { ...next, activeMs };
+  const attendedMs = next.attached.size > 0 ? nowMs : (next.attendedMs ?? nowMs);
+  next = { ...next, activeMs, attendedMs };
   const isStale = nowMs - activeMs > state.options.retention.retentionMs / 4;
   if (isStale && hasWriter(next, nowMs) && next.inFlight === undefined)
     next = stage(next, 0, 0, { touched: true });

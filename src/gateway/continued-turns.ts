@@ -43,6 +43,8 @@ export class ContinuedTurns {
   async continue(call: ChatCall, facts: Facts, match: Results): Promise<Answer | undefined> {
     const { sessions } = this.#parts;
     const { answer, head } = match.session;
+    // It may have come to rest since it was looked at.
+    await sessions.wakeResting(facts.principal, answer.streamId);
     const session = sessions.get(facts.principal, answer.streamId);
     if (session === undefined && sessions.takeovers !== undefined)
       return this.#adopt(call, facts, match, sessions.takeovers);

@@ -26,8 +26,11 @@ const SESSION_BYTES = 64 * 1024;
 /** Of the history's JSON, as text and as the messages that are made of it. */
 const COPIES = 2;
 
-export function parkedBytes(historyBytes: number): number {
-  return SESSION_BYTES + COPIES * historyBytes;
+/** What is left of one that rests: its record. */
+const RESTING_BYTES = 16 * 1024;
+
+export function parkedBytes(historyBytes: number, isResting = false): number {
+  return isResting ? RESTING_BYTES : SESSION_BYTES + COPIES * historyBytes;
 }
 
 /** `newcomer`: about to wait, and not among those who do. */

@@ -73,7 +73,9 @@ export class Gateway implements GatewayAnswers {
     // With reuse off only retries ask for a session again.
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
     const conversationMs = Math.max(this.#limits.conversationMs, sessionTtlMs);
-    const limits = { ...this.#limits, sessionTtlMs, conversationMs };
+    // On shared tables results may wake it at another node, which a node without the stream would not learn.
+    const restMs = neighbours === undefined ? this.#limits.restMs : Infinity;
+    const limits = { ...this.#limits, sessionTtlMs, conversationMs, restMs };
     const names = new Names(options.secret, options.thoughts);
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug, environment });
     const tasks = new BackgroundTasks(onBug, neighbours !== undefined);
@@ -212,7 +214,9 @@ export class Gateway implements GatewayAnswers {
     if (this.#options.isReusing === false) return { kind: "fresh", reason: "reuse_off" };
     const match = await matchRequest(this.#sessions, facts);
     if (match.kind !== "results") return match;
-    const session = this.#sessions.get(facts.principal, match.session.answer.streamId);
+    const { streamId } = match.session.answer;
+    await this.#sessions.wakeResting(facts.principal, streamId);
+    const session = this.#sessions.get(facts.principal, streamId);
     const { takeovers } = this.#sessions;
     if (session === undefined && takeovers === undefined) return { kind: "fresh", reason: "lost" };
     if (match.session.steps >= this.#limits.turnStepsMax) return { kind: "fresh", reason: "long_turn" };

@@ -49,6 +49,8 @@ export interface GatewayLimits {
   readonly conversationMs: number;
   /** Streams of one principal that are open: answers under way, and sessions that wait for tool results. */
   readonly openStreamsMax: number;
+  /** A session that has waited for tool results for so long lets go of its stream until they come. */
+  readonly restMs: number;
   /** What the sessions that wait for tool results may hold, of all principals; one may have half. */
   readonly parkedBytesMax: number;
   /** How long an answer without a reader is generated on, so that a retry can attach to it. */
@@ -72,6 +74,8 @@ export const GATEWAY_LIMITS: GatewayLimits = {
   conversationMs: 3 * 60 * 60_000,
   // A team behind one API key.
   openStreamsMax: 1_000,
+  // Longer than most tools run: a quick tool loop finds its stream open.
+  restMs: 5_000,
   parkedBytesMax: 512 * 1024 * 1024,
   graceMs: 60_000,
   // Longer than a server takes to be updated; a model that thinks for no reader costs money.

@@ -7,22 +7,13 @@
  * Invariant: a pause is settled, and so given to readers, only after the machine's effects for it are carried out.
  */
 import { ChangeSignal } from "../async/change-signal.ts";
-import type { KeyedQueue } from "../async/keyed-queue.ts";
 import type { ClientStream, KeptConversation } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { type ConversationState, FailureKind } from "../protocol/messages.ts";
+import { FailureKind } from "../protocol/messages.ts";
 import type { TableWrite } from "../store/table-store.ts";
-import type { Environment } from "../transport/environment.ts";
-import { named } from "./answer-log.ts";
+import { CATCH_UP_MS, named } from "./answer-log.ts";
 import { endWrites } from "./ended-response.ts";
 import { AnswerMemory, cutOff } from "./answer-memory.ts";
-import type { BackgroundTasks } from "./background-tasks.ts";
-import type { GatewayCounters } from "./counters.ts";
-import type { GivenAnswers } from "./given-answers.ts";
-import type { KeptResponses } from "./kept-responses.ts";
-import type { Names } from "./names.ts";
-import { initAnswer, neededBlob, project } from "./openai/index.ts";
-import type { GatewayLimits, GatewayOptions } from "./options.ts";
 import { tooManyOpen } from "./refusals.ts";
 import { answerServer } from "./server-requests.ts";
 import {
@@ -35,39 +26,13 @@ import {
   step,
   type TakenResults,
 } from "./session.ts";
-import { clockMs, encodedCheckpoint, type SessionRecord } from "./session-record.ts";
-import type { Claim, SessionStore } from "./session-store.ts";
-import { SleepingLog, type SleepingParts } from "./sleeping-log.ts";
+import { ringOf, type SessionRecord } from "./session-record.ts";
+import type { Continuation, SessionContext } from "./session-context.ts";
+import type { Claim } from "./session-store.ts";
+import { SleepingLog } from "./sleeping-log.ts";
 import { isPauseDelta, onWelcome, pastEvents } from "./stream-events.ts";
+import { StreamReading } from "./stream-reading.ts";
 import { decodeServer } from "../turn/messages.ts";
-
-export interface SessionContext
-  extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug">, Omit<SleepingParts, "clientOf"> {
-  readonly store: SessionStore;
-  readonly given: Pick<GivenAnswers, "forget">;
-  readonly kept: Pick<KeptResponses, "ended">;
-  readonly names: Names;
-  readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs" | "conversationMs">;
-  readonly environment: Environment;
-  readonly counters: GatewayCounters;
-  readonly tasks: BackgroundTasks;
-  /** A session's writes, one after the other. */
-  readonly writes: KeyedQueue;
-  /** The session is about to wait for tool results. */
-  readonly onParking: (session: SessionDriver) => void;
-  /** The server does not have all of its conversation: what still names it leads to nothing but the same failure. */
-  readonly onUnreadable: (session: SessionDriver) => void;
-  readonly onGone: (session: SessionDriver) => void;
-  /** Another node has taken the session. */
-  readonly onMoved: (session: SessionDriver) => void;
-  readonly isReadElsewhere: ((session: SessionDriver) => Promise<boolean>) | undefined;
-}
-
-/** What an input brings besides. */
-export interface Continuation {
-  readonly bodies: readonly Uint8Array[];
-  readonly writes: readonly TableWrite[];
-}
 
 export class SessionDriver {
   readonly #context: SessionContext;
@@ -76,8 +41,8 @@ export class SessionDriver {
   #memory: AnswerMemory;
   #stream: ClientStream | undefined;
   #pumped: Promise<unknown> = Promise.resolve();
-  #projection = initAnswer();
-  #checkpoint: ConversationState | undefined;
+  #attaching: Promise<unknown> = Promise.resolve();
+  #reading = new StreamReading();
   #stopClock = (): void => undefined;
   readonly #claim: Claim;
   #isFenced = false;
@@ -88,7 +53,11 @@ export class SessionDriver {
     this.#context = context;
     this.#state = state;
     this.#claim = claim;
-    this.#memory = new AnswerMemory(state.record.answer.fromEvent, (memory) => this.#readers(memory));
+    this.#memory = this.#newMemory();
+  }
+
+  #newMemory(): AnswerMemory {
+    return new AnswerMemory(this.record.answer.fromEvent, (memory) => this.#readers(memory));
   }
 
   get state(): State {
@@ -109,7 +78,7 @@ export class SessionDriver {
     return { id: this.record.conversationId, keepMs: this.#context.limits.conversationMs };
   }
 
-  /** Undefined while none is open: it is being opened or resumed, or the session sleeps. */
+  /** Undefined while none is open: it is being opened or resumed, or the session sleeps or rests. */
   get stream(): ClientStream | undefined {
     return this.#stream;
   }
@@ -178,7 +147,7 @@ export class SessionDriver {
         this.#context.tasks.run(this.#asleep.looked);
         return undefined;
       case "resume":
-        return this.#resume();
+        return (this.#attaching = this.#resume());
       case "keep":
         return this.#inTurn(() => store.write(continuation?.writes));
       case "save":
@@ -195,6 +164,8 @@ export class SessionDriver {
       case "leave":
         this.#stream?.leave();
         return undefined;
+      case "rest":
+        return this.#rest();
     }
   }
 
@@ -202,8 +173,17 @@ export class SessionDriver {
     const { environment, limits, tasks } = this.#context;
     this.#stopClock();
     if (clock === "none") return;
-    const delayMs = clockMs(clock, this.record, limits, environment.now());
-    this.#stopClock = environment.after(delayMs, () => tasks.run(this.#rings(clock, this.#stopClock)));
+    const { kind, delayMs } = ringOf(clock, this.record, limits, environment.now());
+    this.#stopClock = environment.after(delayMs, () => {
+      tasks.run(kind === "rest" ? this.feed({ kind }) : this.#rings(clock, this.#stopClock));
+    });
+  }
+
+  /** What it had read is read back when it is wanted. */
+  #rest(): undefined {
+    this.#stream?.leave();
+    this.#stream = undefined;
+    this.#memory = this.#newMemory();
   }
 
   /** Readers at other nodes are readers. Another clock may run by the time that they are known. */
@@ -266,6 +246,13 @@ export class SessionDriver {
     await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");
   }
 
+  /** Tool results have come: if it rests, its stream is opened again and read back. */
+  async woken(): Promise<void> {
+    if (this.#state.at !== "resting") return;
+    await this.wanted();
+    await this.until(() => this.isPaused, CATCH_UP_MS);
+  }
+
   /** Resolves when its record says what its log says. */
   looked(): Promise<void> {
     return this.#asleep?.hurry() ?? Promise.resolve();
@@ -276,6 +263,8 @@ export class SessionDriver {
     const client = clientOf(this.record.principal);
     const { streamId } = this.record.answer;
     this.#memory.readBack();
+    // One that rested may still be letting go of the stream.
+    await this.#pumped;
     try {
       // A journal, of a client that keeps one, may have had the turn's end before the record did: then the log says how it ended.
       const resumed = client.resume(streamId, { abort, conversation: this.conversation });
@@ -288,6 +277,8 @@ export class SessionDriver {
 
   /** How the turn ends removes its rows. */
   async #abort(): Promise<void> {
+    // There is one writer: a second one would be refused, and would not abort.
+    await this.#attaching;
     if (this.#stream !== undefined) return this.#stream.abort();
     await this.#resume({ abort: true });
     await this.stream?.ended;
@@ -302,6 +293,7 @@ export class SessionDriver {
 
   attach(stream: ClientStream): void {
     this.#stream = stream;
+    this.#reading = new StreamReading();
     // A server welcomes a writer when the attach is durable: with the stream, if that is new.
     onWelcome(stream, (head) => {
       this.#memory.welcomed(head);
@@ -330,6 +322,7 @@ export class SessionDriver {
     let failure: Error | undefined;
     try {
       for await (const { eventId, body } of isPast ? pastEvents(stream, 0) : stream.events) {
+        if (this.#stream !== stream) break;
         if (body.length > 0) await this.#hear(stream, { eventId, body });
         if (this.#memory.heard(eventId)) this.#changes.notify();
       }
@@ -337,7 +330,9 @@ export class SessionDriver {
       failure = cause instanceof Error ? cause : new Error(String(cause));
       if (!(cause instanceof HoldfastError)) this.#context.onBug(cause);
     }
-    const { isOver } = this.#projection;
+    // The session rests.
+    if (this.#stream !== stream) return void (await stream.ended);
+    const { isOver } = this.#reading;
     const isMoved = this.#claim !== undefined && (this.#isFenced || stream.status.state === "fenced");
     if (isMoved) this.#context.onMoved(this);
     else this.#memory.finish(failure ?? (isOver ? undefined : cutOff()));
@@ -357,15 +352,9 @@ export class SessionDriver {
     const { workspace, onBug, names, environment } = this.#context;
     const message = decodeServer(body);
     if (stream.role === "writer") void answerServer({ stream, workspace, onBug }, message, body);
-    if (message.message.case === "conversationCheckpointUpdate") this.#checkpoint = message.message.value;
-    const needed = neededBlob(this.#projection, message);
+    const needed = this.#reading.blobFor(message);
     const blob = needed === undefined ? undefined : await stream.getBlob(needed);
-    const before = this.#projection;
-    const [after, deltas] = project(before, eventId, message, blob);
-    const isRestarted = deltas.some(({ kind }) => kind === "restarted");
-    // Nothing counts as shown here: each reader knows for itself what it has.
-    this.#projection = isRestarted ? { ...after, shown: { text: "", reasoning: "" }, owed: "" } : after;
-    const isNews = after !== before || deltas.length > 0;
+    const { deltas, isNews } = this.#reading.hear({ eventId, message, blob });
     if (eventId <= this.#memory.fromEvent || !isNews) return;
     const pause = deltas.find(isPauseDelta);
     const isPause = pause !== undefined;
@@ -376,11 +365,12 @@ export class SessionDriver {
     if (pause === undefined) return;
     const writes = await endWrites(this.#memory, this.record, this.#context);
     const owner = { principal: this.record.principal, streamId: this.record.answer.streamId };
-    const checkpoint = this.#checkpoint && encodedCheckpoint(this.#checkpoint);
+    const { checkpoint } = this.#reading;
     await this.feed(
       { kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs: environment.now() },
       { bodies: [], writes },
     );
+    if (this.#stream !== stream) return;
     this.#memory.settle(eventId);
     this.#changes.notify();
     const failure = pause.kind === "ended" ? pause.failure : undefined;

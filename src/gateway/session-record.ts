@@ -116,17 +116,33 @@ function decode<Schema extends z.ZodType>(schema: Schema, bytes: Uint8Array): z.
   }
 }
 
-/** How long a session without a reader is kept: an answer for its grace period, one that waits for its time. */
-export function clockMs(
-  clock: "grace" | "ttl",
+export interface ClockLimits {
+  readonly graceMs: number;
+  readonly sessionTtlMs: number;
+  readonly restMs: number;
+}
+
+/** What the clock of a session without a reader says, and when. */
+export interface Ring {
+  readonly kind: "clock" | "rest";
+  readonly delayMs: number;
+}
+
+/** An answer is kept for its grace period, a session that waits for its time; that one rests before, if it is not over by then. */
+export function ringOf(
+  clock: "grace" | "ttl" | "rest",
   { patienceMs = 0, isBackground = false, updatedMs }: SessionRecord,
-  limits: { readonly graceMs: number; readonly sessionTtlMs: number },
+  { graceMs, sessionTtlMs, restMs }: ClockLimits,
   nowMs: number,
-): number {
+): Ring {
   const waitedMs = Math.max(0, nowMs - updatedMs);
   // A client's patience begins when the client leaves; what runs in the background has a deadline.
-  const leftMs = isBackground ? patienceMs - waitedMs : patienceMs;
-  return clock === "ttl" ? Math.max(0, limits.sessionTtlMs - waitedMs) : Math.max(limits.graceMs, leftMs);
+  const patientMs = isBackground ? patienceMs - waitedMs : patienceMs;
+  if (clock === "grace") return { kind: "clock", delayMs: Math.max(graceMs, patientMs) };
+  const leftMs = Math.max(0, sessionTtlMs - waitedMs);
+  return clock === "rest" && restMs < leftMs
+    ? { kind: "rest", delayMs: restMs }
+    : { kind: "clock", delayMs: leftMs };
 }
 
 export function encodedCheckpoint(state: ConversationState): string {

@@ -6,15 +6,17 @@
  * | ---------- | --------------------------------------------------- | ---------------------------------------------------------------- |
  * | fresh      | its stream is being opened                          | `opened` to generating, `unopened` to gone                       |
  * | sleeping   | a start found its answer cut off; no stream is open | `wanted` to resuming, `end` and `clock` to ending, `leave` to gone |
+ * | resting    | it waits for tool results; no stream is open        | `wanted` to resuming, `end` and `clock` to ending, `leave` to gone |
  * | resuming   | its stream is read back                             | `restarted` to generating, `paused`, `end`, `clock`, `lost`, `over` |
  * | generating | an answer is under way                              | `paused` to parked, finished or ending, `end`, `clock`, `over`   |
- * | parked     | it waits for tool results                           | `results` to generating, `paused`, `end`, `clock`, `over`        |
+ * | parked     | it waits for tool results                           | `results` to generating, `rest`, `paused`, `end`, `clock`, `over` |
  * | finished   | its turn is complete                                | `over` to gone                                                   |
  * | ending     | its turn is being aborted, or failed                | `over` and `lost` to gone                                        |
  * | gone       | nothing of it runs here                             |                                                                  |
  *
  * `end` and `clock` lead to ending wherever no other state is named, `over` and `lost` to gone. `take` and `release` put a request in the hand of a
- * parked session, one at a time. Without a reader a clock runs: the grace period for an answer, the session's time for one that waits.
+ * parked session, one at a time. Without a reader a clock runs: the grace period for an answer, the session's time for one that waits. One that has waited for some seconds
+ * rests: its stream is let go, and a request wakes it as a start does (decision 180).
  *
  * Invariant: a session has its rows on the disk before a client can have a tool call of it, and ending removes them exactly once.
  */
@@ -35,7 +37,7 @@ interface Open extends Kept {
 }
 
 export type State =
-  | (Kept & { readonly at: "fresh" | "sleeping" })
+  | (Kept & { readonly at: "fresh" | "sleeping" | "resting" })
   | (Open & { readonly at: "resuming" | "generating"; readonly taken: Taken })
   | (Open & { readonly at: "parked"; readonly request: "none" | "in_hand" })
   | (Open & { readonly at: "finished" })
@@ -67,7 +69,7 @@ export type Input =
   /** `responses`: the rows by which a retry finds the answer. */
   | { readonly kind: "opened"; readonly responses: readonly string[] }
   | { readonly kind: "unopened" | "wanted" | "restarted" | "take" | "release" | "repeated" }
-  | { readonly kind: "clock" | "lost" | "leave" | "over" }
+  | { readonly kind: "clock" | "rest" | "lost" | "leave" | "over" }
   /** `checkpoint`: the conversation after the turn, encoded; undefined when the turn left none. */
   | {
       readonly kind: "paused";
@@ -79,7 +81,8 @@ export type Input =
   | { readonly kind: "readers"; readonly count: number }
   | { readonly kind: "end"; readonly why: EndReason };
 
-export type Clock = "grace" | "ttl" | "none";
+/** `rest`: as `ttl`, and before that it may rest. */
+export type Clock = "grace" | "ttl" | "rest" | "none";
 
 export type Effect =
   /** Reads the stream back if its log has the whole answer: the process may have died before it could say so. */
@@ -104,7 +107,9 @@ export type Effect =
   /** Stops the turn for good. */
   | { readonly kind: "abort" }
   /** Lets go of the stream without ending it. */
-  | { readonly kind: "leave" };
+  | { readonly kind: "leave" }
+  /** The same, and of all that was read of it. */
+  | { readonly kind: "rest" };
 
 type Step = readonly [State, readonly Effect[]];
 
@@ -144,7 +149,7 @@ function react(state: State, input: Input): Step {
     case "unopened":
       return state.at === "fresh" ? [{ ...state, at: "gone", rows: "kept" }, NOTHING] : [state, NOTHING];
     case "wanted": {
-      if (state.at !== "sleeping") return [state, NOTHING];
+      if (state.at !== "sleeping" && state.at !== "resting") return [state, NOTHING];
       return [{ ...state, at: "resuming", readers: 0, taken: "earlier" }, [{ kind: "resume" }]];
     }
     case "restarted":
@@ -167,7 +172,11 @@ function react(state: State, input: Input): Step {
     case "clock":
       return clockOf(state) === "none"
         ? [state, NOTHING]
-        : end(state, clockOf(state) === "ttl" ? "expired" : "abandoned");
+        : end(state, clockOf(state) === "grace" ? "abandoned" : "expired");
+    case "rest":
+      return clockOf(state) === "rest"
+        ? [{ at: "resting", record: state.record }, [{ kind: "rest" }]]
+        : [state, NOTHING];
     case "end":
       return end(state, input.why);
     case "lost":
@@ -176,7 +185,8 @@ function react(state: State, input: Input): Step {
         [{ kind: "remove", withResponses: false }],
       ];
     case "leave":
-      if (state.at === "sleeping") return [{ ...state, at: "gone", rows: "kept" }, NOTHING];
+      if (state.at === "sleeping" || state.at === "resting")
+        return [{ ...state, at: "gone", rows: "kept" }, NOTHING];
       return [state, isOpen(state) ? [{ kind: "leave" }] : NOTHING];
     case "over":
       return [{ at: "gone", record: state.record, rows: rowsOf(state) }, NOTHING];
@@ -257,6 +267,7 @@ function end(state: State, why: EndReason): Step {
   const { record } = state;
   switch (state.at) {
     case "sleeping":
+    case "resting":
       // Its rows stay until the abort is durable: a start after a crash finds it again.
       return [
         { at: "ending", why, rows: "kept", record, readers: 0 },
@@ -290,11 +301,15 @@ function clockOf(state: State): Clock {
   switch (state.at) {
     case "sleeping":
       return "grace";
+    case "resting":
+      return "ttl";
     case "resuming":
     case "generating":
-    case "parked":
       if (state.readers > 0) return "none";
       return state.record.state === "parked" ? "ttl" : "grace";
+    case "parked":
+      if (state.readers > 0) return "none";
+      return state.request === "none" ? "rest" : "ttl";
     case "fresh":
     case "finished":
     case "ending":
@@ -303,11 +318,11 @@ function clockOf(state: State): Clock {
   }
 }
 
-type OpenState = Exclude<State, { readonly at: "fresh" | "sleeping" | "gone" }>;
+type OpenState = Exclude<State, { readonly at: "fresh" | "sleeping" | "resting" | "gone" }>;
 
 /** It has a stream, or is about to. */
 function isOpen(state: State): state is OpenState {
-  return state.at !== "fresh" && state.at !== "sleeping" && state.at !== "gone";
+  return state.at !== "fresh" && state.at !== "sleeping" && state.at !== "resting" && state.at !== "gone";
 }
 
 /** Once they are removed, nothing of it is saved any more. */
@@ -320,9 +335,9 @@ export function isCounted({ at }: State): boolean {
   return at !== "ending" && at !== "gone";
 }
 
-/** It waits for tool results: it holds memory and costs no tokens. */
+/** It waits for tool results: it holds memory, little when it rests, and costs no tokens. */
 export function isWaiting({ at, record }: State): boolean {
-  return at === "parked" || (at === "resuming" && record.state === "parked");
+  return at === "parked" || at === "resting" || (at === "resuming" && record.state === "parked");
 }
 
 /** It may end to make room for another session of its principal. */

@@ -24,7 +24,8 @@ import { tooManyOpen } from "./refusals.ts";
 import type { Saying } from "./said-results.ts";
 import { NO_ROW } from "./sealed-rows.ts";
 import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
-import { type SessionContext, SessionDriver } from "./session-driver.ts";
+import type { SessionContext } from "./session-context.ts";
+import { SessionDriver } from "./session-driver.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { SharedLimits } from "./shared-limits.ts";
 import type { Stops } from "./stops.ts";
@@ -36,7 +37,7 @@ export interface SessionsParts extends Omit<
 > {
   readonly limits: Pick<
     GatewayLimits,
-    "graceMs" | "sessionTtlMs" | "conversationMs" | "openStreamsMax" | "parkedBytesMax"
+    "graceMs" | "sessionTtlMs" | "conversationMs" | "restMs" | "openStreamsMax" | "parkedBytesMax"
   >;
   readonly stops: Pick<Stops, "has">;
   /** Of tables that other nodes share. */
@@ -184,6 +185,12 @@ export class Sessions implements SessionLookup {
     if (session?.record.principal !== principal) return;
     if (fromEvent === undefined || fromEvent === session.record.answer.fromEvent) await session.wanted();
     if (this.get(principal, streamId) === session) await say?.(session);
+  }
+
+  /** Tool results have come: if their session rests, its stream is opened again and read back. */
+  async wakeResting(principal: string, streamId: string): Promise<void> {
+    const session = this.#byStream.get(streamId);
+    if (session?.record.principal === principal) await session.woken();
   }
 
   /** A session that this process has the record of. */
@@ -339,7 +346,8 @@ export class Sessions implements SessionLookup {
       .map((session) => {
         const { principal, updatedMs: sinceMs, historyBytes } = session.record;
         const canGo = canMakeRoom(session.state);
-        return { session, principal, sinceMs, bytes: parkedBytes(historyBytes), canGo };
+        const bytes = parkedBytes(historyBytes, session.state.at === "resting");
+        return { session, principal, sinceMs, bytes, canGo };
       });
   }
 

@@ -70,6 +70,7 @@ export class ApplicationRun {
   #overflow: HoldfastError | undefined;
   #isLost = false;
   #isRunning = false;
+  #isWaiting = false;
 
   constructor(name: StreamName, logs: LogReader, stored: StreamState, host: RunHost) {
     this.#name = name;
@@ -89,6 +90,11 @@ export class ApplicationRun {
 
   get isRunning(): boolean {
     return this.#isRunning;
+  }
+
+  /** The application needs something from its client before it can do more, and there is nothing that it has not read. */
+  get isWaiting(): boolean {
+    return this.#isWaiting && this.unreadBytes === 0;
   }
 
   /** What the client said and the application has not read. */
@@ -167,6 +173,7 @@ export class ApplicationRun {
       blobs: this.#host.blobs,
       conversation: this.#host.conversation(),
       lasting: secretName === undefined ? undefined : { secretName, hostEpoch, isNew },
+      waits: (isWaiting) => void (this.#isWaiting = isWaiting),
       signal: this.#abort.signal,
     };
   }

@@ -68,6 +68,11 @@ export interface ApplicationStream {
   readonly blobs: ApplicationBlobs | undefined;
   /** How this run names what outlives its process. Undefined where the server runs degraded. */
   readonly lasting: LastingNames | undefined;
+  /**
+   * Says that nothing happens until the client says something, or that this is over. While it is so and no client is attached the host may let go of the stream: it calls the
+   * application again, with both logs, when a client is back.
+   */
+  waits(isWaiting: boolean): void;
   /** Fires on abort, and when this host no longer runs the stream: stop, in both cases. The reason of the second is `LetGo`, unless another host has the stream by now. */
   readonly signal: AbortSignal;
 }

@@ -105,10 +105,11 @@ export class HostedStream {
     return host.hasWriter(this.#state, this.#now());
   }
 
-  /** No client is attached, nothing runs, nothing waits to be stored: forgetting it loses nothing. */
+  /** No client is attached, nothing runs but what waits for one, nothing waits to be stored: forgetting it loses nothing. */
   get isIdle(): boolean {
-    const { attached } = this.#state;
-    return attached.size === 0 && !host.isUnstored(this.#state) && !this.#run.isRunning;
+    if (host.isUnstored(this.#state)) return false;
+    if (this.#run.isRunning) return this.#run.isWaiting && host.isForsaken(this.#state, this.#now());
+    return this.#state.attached.size === 0;
   }
 
   /** How long ago the store last confirmed that this host runs the stream. */

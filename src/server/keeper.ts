@@ -64,8 +64,8 @@ export function createKeeper(
     letters && createFollowing({ context, letters, hostId: lease.hostId, decide, assertOpen, take });
   /** How many streams of each principal are being made. */
   const making = new Map<string, number>();
-  /** Streams in hand that do not count for their principal's limit. */
-  const uncounted = new Set<HostedStream>();
+  /** Open streams that do not count for their principal's limit, by name, whether or not they are in hand. */
+  const uncounted = new Map<string, StreamName>();
   let hasOrphans = true;
   let renewedMs = 0;
   let isStopped = false;
@@ -189,7 +189,7 @@ export function createKeeper(
   /** The principal's open streams that count for its limit; undefined when the store is down. */
   async function countOpen(principal: string): Promise<number | undefined> {
     try {
-      return (await context.store.countOpen(principal)) - uncountedOf(principal);
+      return (await context.store.countOpen(principal)) - (await uncountedOf(principal));
     } catch {
       context.counters.storeFailures++;
       return undefined;
@@ -197,10 +197,19 @@ export function createKeeper(
   }
 
   /** Of those that the store counts. */
-  function uncountedOf(principal: string): number {
-    return [...uncounted].filter(
-      ({ name, isUnborn, durable }) => name.principal === principal && !isUnborn && durable.end === undefined,
-    ).length;
+  async function uncountedOf(principal: string): Promise<number> {
+    let count = 0;
+    for (const [id, name] of uncounted) {
+      if (name.principal !== principal) continue;
+      const hosted = streams.get(id);
+      if (hosted?.isUnborn === true) continue;
+      // One that rests may have ended elsewhere.
+      const stored = hosted === undefined ? await context.store.load(name) : undefined;
+      const state = stored?.kind === "live" ? stored.state : hosted?.durable;
+      if (state !== undefined && state.end === undefined) count++;
+      else if (!streams.has(id)) uncounted.delete(id);
+    }
+    return count;
   }
 
   async function host(
@@ -217,10 +226,10 @@ export function createKeeper(
     const onDropped = (): void => {
       if (streams.get(id) !== hosted) return;
       streams.delete(id);
-      uncounted.delete(hosted);
+      uncounted.delete(id);
     };
     const hosted = new HostedStream(context, meta, state, macs, claimedMs, onDropped, birth);
-    if (meta.countsItself === true) uncounted.add(hosted);
+    if (meta.countsItself === true) uncounted.set(id, name);
     streams.set(id, hosted);
     return { kind: "hosted", hosted, resumed: birth === undefined };
   }
@@ -245,6 +254,7 @@ export function createKeeper(
     const expired = await store.expire(name, state.hostEpoch);
     if (expired.kind !== "gone") return;
     context.counters.expired++;
+    uncounted.delete(nameText(name));
     await blobs?.clear(nameText(name));
   }
 
@@ -283,7 +293,12 @@ export function createKeeper(
   }
 
   function letGo(hosted: HostedStream): void {
+    const [id, isOver] = [nameText(hosted.name), hosted.durable.end !== undefined];
+    const isUncounted = uncounted.has(id) && !isOver;
     hosted.drop("shutdown");
+    if (isUncounted) uncounted.set(id, hosted.name);
+    // One that is over is read without a host; where no other node is, that would be a commit for nothing.
+    if (isOver && letters === undefined) return;
     // Not giving it back costs the next node a wait, nothing else.
     context.store.release(hosted.name, hosted.durable.hostEpoch).catch(() => undefined);
   }

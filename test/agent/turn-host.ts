@@ -166,6 +166,7 @@ export class TurnHost {
       },
       end: (body, reason = "completed") => inOrder(body, reason),
       blobs: blobsIn(this.blobs),
+      waits: () => undefined,
       lasting: {
         hostEpoch: ++this.#hostEpoch,
         isNew: this.#hostEpoch === 1,

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AssertionFailed } from "../../src/protocol/assert.ts";
-import { hasReaderBehind } from "../../src/core/host-state.ts";
+import { hasReaderBehind, isForsaken } from "../../src/core/host-state.ts";
 import { type Input, step } from "../../src/core/hosted-stream.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import {
@@ -38,6 +38,20 @@ test("A3: a chunk is acknowledged when its commit is durable", () => {
 test("B2: an event is read to connections only when it is durable", () => {
   assert.deepEqual(after(hosted, emit), ["stage_event", "commit"]);
   assert.deepEqual(after(hosted, emit, committed()), ["1: read 1"]);
+});
+
+test("a stream is forsaken when ticks have found no client for a while, and no writer asks for it elsewhere", () => {
+  const { restMs } = OPTIONS;
+  const at = (nowMs: number, ...inputs: readonly Input[]): boolean =>
+    isForsaken(stateAfter(hosted, ...inputs), nowMs);
+  assert.equal(at(9 * restMs, closed(1)), false, "no tick has seen it so");
+  assert.equal(at(restMs, closed(1), tick(0)), true);
+  assert.equal(at(restMs - 1, closed(1), tick(0)), false);
+  assert.equal(at(restMs, tick(0)), false, "a client is attached");
+  assert.equal(at(restMs + 4, tick(5), closed(1), tick(9)), false, "a client was attached until then");
+  assert.equal(at(restMs + 5, tick(5), closed(1), tick(9)), true);
+  const said = { kind: "attach", frame: attach(2, "phone").frame, writerEpoch: 2 } as const;
+  assert.equal(at(restMs, closed(1), { kind: "letter", said, nowMs: 0 }, tick(0)), false);
 });
 
 /** The attach that makes a stream. */

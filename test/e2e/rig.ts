@@ -17,7 +17,7 @@ import { retry } from "../../src/core/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import type { ClientFrame } from "../../src/protocol/frames.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { type Application, createServer, type Server } from "../../src/server/index.ts";
+import { type Application, createServer, type Server, type ServerOptions } from "../../src/server/index.ts";
 import {
   type BlobStore,
   memoryBlobStore,
@@ -105,8 +105,11 @@ export class Rig {
   #store: StreamStore | undefined;
   #server: Server | undefined;
 
-  private constructor(application: Application) {
+  readonly #host: ServerOptions["host"];
+
+  private constructor(application: Application, host: ServerOptions["host"]) {
     this.#application = application;
+    this.#host = host;
     const accept: Accept = (meta, wire) => {
       this.connects++;
       const handler = this.#running.accept({ ...meta, countsItself: this.countsItself }, wire);
@@ -130,8 +133,12 @@ export class Rig {
   }
 
   /** Ends with the test, which fails for any bug that the server or a client has met. */
-  static async start(t: TestContext, application: Application): Promise<Rig> {
-    const rig = new Rig(application);
+  static async start(
+    t: TestContext,
+    application: Application,
+    host: ServerOptions["host"] = {},
+  ): Promise<Rig> {
+    const rig = new Rig(application, host);
     await rig.#begin();
     t.after(async () => {
       await Promise.all(rig.#clients.map((client) => client.close()));
@@ -154,8 +161,14 @@ export class Rig {
       blobs: this.#blobs,
       sealing: nodeSealing(),
       application: this.#application,
+      ...(this.#host === undefined ? {} : { host: this.#host }),
       onBug: (bug) => this.bugs.push(bug),
     });
+  }
+
+  /** Streams that the server has in hand. */
+  get hosted(): number {
+    return this.#running.hostedCount;
   }
 
   get blobs(): BlobCalls {

@@ -21,6 +21,18 @@ const repeating: Application = async (stream) => {
   }
 };
 
+/** The same, and says when nothing is left to do until the client speaks. */
+const waiting: Application = async (stream) => {
+  let done = 0;
+  for await (const _ of stream.past()) done++;
+  for await (const input of stream.inputs) {
+    stream.waits(false);
+    if (input.kind === "close") break;
+    if (input.kind === "chunk" && input.seqno >= done) await stream.emit(bytes(`heard ${text(input.body)}`));
+    stream.waits(true);
+  }
+};
+
 const refusedWith = (code: ErrorCode) => (error: unknown) =>
   error instanceof HoldfastError && error.code === code;
 
@@ -154,6 +166,50 @@ test("E8: streams of who counts them itself are as many as it likes, and take no
   await until(() => native.every(isLive), "and a hundred");
   const [more] = await open(1);
   await until(() => more?.status.trouble?.code === "overloaded", "and no more");
+});
+
+test("E8: streams that their opener counts itself take nothing from others while they rest, and count once they are over", async (t) => {
+  const rig = await Rig.start(t, waiting, { restMs: 1, heartbeatIntervalMs: 1 });
+  const client = rig.client();
+  const most = LIMITS.openStreamsPerPrincipalMax;
+  const open = (count: number): Promise<readonly ClientStream[]> =>
+    Promise.all(Array.from({ length: count }, () => client.open({ first: bytes("0") })));
+  const isLive = ({ status }: ClientStream): boolean => status.state === "live";
+  rig.countsItself = true;
+  const apart = await open(3);
+  await until(() => apart.every(isLive), "they are open");
+  for (const stream of apart) stream.leave();
+  await until(() => rig.hosted === 0, "they rest");
+  rig.countsItself = false;
+  const native = await open(most);
+  await until(() => native.every(isLive), "a hundred beside them");
+  const [more] = await open(1);
+  await until(() => more?.status.trouble?.code === "overloaded", "and no more");
+});
+
+test("a turn that works runs on without a client, however long", async (t) => {
+  const rig = await Rig.start(t, repeating, { restMs: 1, heartbeatIntervalMs: 1 });
+  const stream = await rig.client().open({ first: bytes("0") });
+  assert.equal(await nextWord(stream), "0");
+  stream.leave();
+  await stream.ended;
+  await aWhile();
+  assert.equal(rig.hosted, 1);
+});
+
+test("a turn that only waits for its client is let go of, and begins anew with all that was said when the client is back", async (t) => {
+  const rig = await Rig.start(t, waiting, { restMs: 1, heartbeatIntervalMs: 1 });
+  const client = rig.client();
+  const stream = await client.open({ first: bytes("0") });
+  await until(() => stream.status.state === "live", "it is open");
+  await stream.send(bytes("1"));
+  stream.leave();
+  await stream.ended;
+  await until(() => rig.hosted === 0, "it rests");
+  const again = await client.resume(stream.idempotencyKey);
+  await again.send(bytes("2"));
+  await again.close();
+  assert.deepEqual(words(await rest(again)).filter(Boolean), ["heard 0", "heard 1", "heard 2"]);
 });
 
 test("E8: streams that their opener counts itself, and that have ended, make no room for others", async (t) => {

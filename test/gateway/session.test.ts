@@ -21,7 +21,7 @@ import {
   type State,
   step,
 } from "../../src/gateway/session.ts";
-import { newSession, type SessionRecord } from "../../src/gateway/session-record.ts";
+import { newSession, ringOf, type SessionRecord } from "../../src/gateway/session-record.ts";
 import { FailureSchema } from "../../src/protocol/messages.ts";
 
 const NOW = 1_000;
@@ -108,6 +108,7 @@ const GONE = stateAfter(GENERATING, { kind: "over" });
 const [SLEEPING] = find(RECORD);
 const [RESUMING_PARKED] = find(PARKED.record);
 const RESUMING = stateAfter(SLEEPING, { kind: "wanted" });
+const RESTING = stateAfter(PARKED, { kind: "rest" });
 const ENDING_ASLEEP = stateAfter(SLEEPING, end("stopped"));
 
 const ALL: readonly State[] = [
@@ -117,6 +118,7 @@ const ALL: readonly State[] = [
   RESUMING_PARKED,
   GENERATING,
   PARKED,
+  RESTING,
   FINISHED,
   ENDING,
   ENDING_ASLEEP,
@@ -173,7 +175,49 @@ test("a session that is read back is generating when its step begins anew; one t
   const [parked, effects] = after(RESUMING_PARKED, paused(calls));
   assert.equal(parked.at, "parked");
   assert.equal(parked.record, RESUMING_PARKED.record, "it has waited since it was saved");
-  assert.deepEqual(effects, [{ kind: "make_room" }]);
+  assert.deepEqual(effects, [{ kind: "clock", clock: "rest" }, { kind: "make_room" }]);
+});
+
+test("a session that waits rests without a stream, and is resumed once, when a request asks for it", () => {
+  assert.deepEqual(after(PARKED, { kind: "rest" }), [
+    { at: "resting", record: PARKED.record },
+    [{ kind: "clock", clock: "ttl" }, { kind: "rest" }],
+  ]);
+  assert.ok(canTake(RESTING, PARKED.record), "its results may come");
+  const [woken, effects] = after(RESTING, { kind: "wanted" });
+  assert.deepEqual([woken, effects], [RESUMING_PARKED, [{ kind: "resume" }]]);
+  assert.deepEqual(after(woken, { kind: "wanted" }), [woken, []]);
+  assert.equal(stateAfter(woken, paused(calls)).record, PARKED.record, "it has waited since it was saved");
+});
+
+test("a session that is read, has a request in its hand, or does not wait does not rest", () => {
+  const taken = stateAfter(PARKED, { kind: "take" });
+  assert.deepEqual(after(PARKED, { kind: "take" })[1], [{ kind: "clock", clock: "ttl" }]);
+  for (const state of [...ALL.filter(({ at }) => at !== "parked"), taken, stateAfter(PARKED, readers(1))])
+    assert.deepEqual(after(state, { kind: "rest" }), [state, []], state.at);
+});
+
+test("F1: a session that rests ends by its time, and its rows stay until that is durable", () => {
+  const [ending, effects] = after(RESTING, { kind: "clock" });
+  assert.deepEqual([ending.at, rowsOf(ending)], ["ending", "kept"]);
+  assert.deepEqual(
+    effects.map(({ kind }) => kind),
+    ["clock", "count", "forget_answers", "abort"],
+  );
+  assert.deepEqual(after(ending, paused(calls))[1], [{ kind: "remove", withResponses: true }]);
+});
+
+test("F1: a session rests before its time is over, or not at all", () => {
+  const limits = { graceMs: 60, sessionTtlMs: 1_000, restMs: 5 };
+  const { record } = PARKED;
+  const ring = (clock: "grace" | "ttl" | "rest", waitedMs: number) =>
+    ringOf(clock, record, limits, record.updatedMs + waitedMs);
+  assert.deepEqual(ring("rest", 0), { kind: "rest", delayMs: 5 });
+  assert.deepEqual(ring("rest", 994), { kind: "rest", delayMs: 5 });
+  assert.deepEqual(ring("rest", 995), { kind: "clock", delayMs: 5 });
+  assert.deepEqual(ring("rest", 2_000), { kind: "clock", delayMs: 0 });
+  assert.deepEqual(ring("ttl", 400), { kind: "clock", delayMs: 600 });
+  assert.deepEqual(ring("grace", 0), { kind: "clock", delayMs: 60 });
 });
 
 test("tool calls park the session: there is room for it, and its record is saved, before they are given out", () => {
@@ -272,7 +316,7 @@ test("an answer without a reader ends after the grace period, a session without 
   assert.deepEqual(after(GENERATING, readers(1))[1], [{ kind: "clock", clock: "none" }]);
   assert.deepEqual(after(GENERATING, readers(1), readers(2))[1], []);
   assert.deepEqual(after(GENERATING, readers(1), readers(0))[1], [{ kind: "clock", clock: "grace" }]);
-  assert.deepEqual(after(PARKED, readers(1), readers(0))[1], [{ kind: "clock", clock: "ttl" }]);
+  assert.deepEqual(after(PARKED, readers(1), readers(0))[1], [{ kind: "clock", clock: "rest" }]);
   for (const [state, why] of [
     [GENERATING, "abandoned"],
     [RESUMING, "abandoned"],
@@ -288,7 +332,7 @@ test("an answer without a reader ends after the grace period, a session without 
   }
   for (const state of [FRESH, FINISHED, ENDING, GONE, stateAfter(GENERATING, readers(1))])
     assert.deepEqual(after(state, { kind: "clock" }), [state, []]);
-  for (const state of [FRESH, SLEEPING, GONE]) assert.equal(stateAfter(state, readers(1)), state);
+  for (const state of [FRESH, SLEEPING, RESTING, GONE]) assert.equal(stateAfter(state, readers(1)), state);
 });
 
 test("a session that is refused by the server says so to its readers", () => {
@@ -317,11 +361,10 @@ test("a gateway that closes lets go of streams, and ends nothing", () => {
   for (const state of [RESUMING, GENERATING, PARKED, FINISHED, ENDING])
     assert.deepEqual(after(state, { kind: "leave" }), [state, [{ kind: "leave" }]]);
   for (const state of [FRESH, GONE]) assert.deepEqual(after(state, { kind: "leave" }), [state, []]);
-  const [asleep, effects] = after(SLEEPING, { kind: "leave" });
-  assert.deepEqual(
-    [asleep.at, rowsOf(asleep), effects],
-    ["gone", "kept", [{ kind: "clock", clock: "none" }]],
-  );
+  for (const state of [SLEEPING, RESTING]) {
+    const [left, effects] = after(state, { kind: "leave" });
+    assert.deepEqual([left.at, rowsOf(left), effects], ["gone", "kept", [{ kind: "clock", clock: "none" }]]);
+  }
 });
 
 test("E8: what is being opened, sleeps, runs or waits counts as open; what no client reads makes room", () => {
@@ -331,11 +374,11 @@ test("E8: what is being opened, sleeps, runs or waits counts as open; what no cl
   );
   assert.deepEqual(
     ALL.filter((state) => canMakeRoom(state)),
-    [SLEEPING, RESUMING_PARKED, PARKED],
+    [SLEEPING, RESUMING_PARKED, PARKED, RESTING],
   );
   assert.deepEqual(
     ALL.filter((state) => isWaiting(state)),
-    [RESUMING_PARKED, PARKED],
+    [RESUMING_PARKED, PARKED, RESTING],
   );
 });
 

@@ -20,7 +20,7 @@ import {
 } from "../../src/gateway/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type HttpServer, serveHttp } from "../../src/server/http/index.ts";
-import { type Application, createServer } from "../../src/server/index.ts";
+import { type Application, createServer, type Server } from "../../src/server/index.ts";
 import { memoryBlobStore, MemoryLog, openLogStreamStore } from "../../src/store/index.ts";
 import { memoryTableStore } from "../store/memory-table-store.ts";
 import { memoryTransport, systemEnvironment } from "../../src/transport/index.ts";
@@ -50,6 +50,8 @@ export interface WorldOptions {
   readonly allowedOrigins?: readonly string[];
   /** The tables could be shared with other nodes: each process is one of them. Default: as `HOLDFAST_SHARED_WORLDS` says. */
   readonly isShared?: boolean;
+  /** The server lets go of a turn that waits when it has had no client for so long, and looks as often. Default: as what ships. */
+  readonly turnsRestMs?: number;
   /** Real providers instead of the paced model. */
   readonly providers?: ProviderModels;
 }
@@ -58,6 +60,7 @@ interface Process {
   readonly life: Life;
   readonly gateway: Gateway;
   readonly http: HttpServer;
+  readonly server: Server;
 }
 
 export class World {
@@ -103,6 +106,11 @@ export class World {
 
   get life(): Life {
     return this.#running.life;
+  }
+
+  /** Streams that the server has in hand. */
+  get hosted(): number {
+    return this.#running.server.hostedCount;
   }
 
   /** Around the cable. */
@@ -154,7 +162,9 @@ export class World {
     const models = providers ?? modelsOf(model, ...(this.#options.others ?? []));
     const application = this.#options.application ?? createAgent({ models });
     const store = await openLogStreamStore(log, { now: Date.now });
-    const server = createServer({ store, blobs: this.#blobs, sealing, application, onBug });
+    const { turnsRestMs } = this.#options;
+    const host = turnsRestMs === undefined ? {} : { restMs: turnsRestMs, heartbeatIntervalMs: turnsRestMs };
+    const server = createServer({ store, blobs: this.#blobs, sealing, application, host, onBug });
     const transport = memoryTransport(server.accept, {
       principalOf: (principal) => principal,
       blobs: server.blobs,
@@ -217,7 +227,7 @@ export class World {
     ];
     const http = await serveHttp({ server, authenticate: signIn, logger, mounts, allowedOrigins });
     this.cable.target = http.port;
-    this.#process = { life, gateway, http };
+    this.#process = { life, gateway, http, server };
   }
 
   /** In good order. */

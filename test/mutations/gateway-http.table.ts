@@ -166,13 +166,37 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "E8: a native client has no room beside the gateway's streams",
     file: "test/e2e/rough-use.test.ts",
     test: "E8: streams of who counts them itself are as many as it likes",
-    patches: [{ file: "src/server/keeper.ts", from: " - uncountedOf(principal);", to: ";" }],
+    patches: [{ file: "src/server/keeper.ts", from: " - (await uncountedOf(principal));", to: ";" }],
   },
   {
     name: "E8: the gateway's streams that have ended make room for a native client's",
     file: "test/e2e/rough-use.test.ts",
     test: "E8: streams that their opener counts itself, and that have ended, make no room for others",
-    patches: [{ file: "src/server/keeper.ts", from: " && durable.end === undefined", to: "" }],
+    patches: [
+      { file: "src/server/keeper.ts", from: " && state.end === undefined) count++", to: ") count++" },
+    ],
+  },
+  {
+    name: "E8: a stream of the gateway that rests takes a place of its principal",
+    file: "test/e2e/rough-use.test.ts",
+    test: "E8: streams that their opener counts itself take nothing from others while they rest",
+    patches: [
+      { file: "src/server/keeper.ts", from: "if (isUncounted) uncounted.set(id, hosted.name);", to: "" },
+    ],
+  },
+  {
+    name: "a turn that works is let go of when its client has left",
+    file: "test/e2e/rough-use.test.ts",
+    test: "a turn that works runs on without a client",
+    patches: [
+      { file: "src/server/hosted.ts", from: "return this.#run.isWaiting && host", to: "return host" },
+    ],
+  },
+  {
+    name: "a turn that waits for its client is never let go of",
+    file: "test/gateway/resting.test.ts",
+    test: "a result wakes its session",
+    patches: [{ file: "src/agent/turn-io.ts", from: "this.stream.waits(true);", to: "" }],
   },
   {
     name: "E8: a stream that comes back is counted as one that is being made",

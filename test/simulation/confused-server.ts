@@ -39,6 +39,7 @@ class SecondVoice {
       pastInputs: stream.pastInputs,
       blobs: stream.blobs,
       conversation: stream.conversation,
+      waits: (isWaiting) => stream.waits(isWaiting),
       lasting: stream.lasting,
       signal: stream.signal,
       inputs: { [Symbol.asyncIterator]: () => this.#inputs() },

@@ -197,6 +197,7 @@ export class GatewayNode {
         retention: { retentionMs, tombstoneMs: 100 * retentionMs },
         heartbeatIntervalMs: HEARTBEAT_MS,
         clientSilenceMs: 4 * HEARTBEAT_MS,
+        restMs: limits.restMs,
       },
       sweepIntervalMs: 5 * 60_000,
       onBug,
@@ -283,7 +284,12 @@ export class GatewayNode {
   }
 
   #note({ principal, idempotencyKey }: AcceptedMeta, frame: ClientFrame): void {
-    if (frame.kind !== "attach" || frame.firstChunk === undefined) return;
+    if (frame.kind !== "attach") return;
+    const isWoken =
+      frame.role === "writer" && (frame.writerEpoch ?? 0) === 0 && frame.firstChunk === undefined;
+    if (isWoken && this.streams.get(idempotencyKey)?.life === this.life)
+      this.#options.world.hit("gateway.sometimes.woken");
+    if (frame.firstChunk === undefined) return;
     const { message } = fromBinary(AgentClientMessageSchema, frame.firstChunk);
     if (message.case !== "runRequest") return;
     this.streams.set(idempotencyKey, {

@@ -73,6 +73,7 @@ const SOMETIMES = [
   "failed_conversation_lost",
   "failed_refused",
   "step_restarted",
+  "woken",
 ];
 
 const PROVIDER = [
