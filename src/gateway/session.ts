@@ -305,11 +305,10 @@ function clockOf(state: State): Clock {
       return "ttl";
     case "resuming":
     case "generating":
-      if (state.readers > 0) return "none";
-      return state.record.state === "parked" ? "ttl" : "grace";
     case "parked":
       if (state.readers > 0) return "none";
-      return state.request === "none" ? "rest" : "ttl";
+      if (state.at === "parked" && state.request === "none") return "rest";
+      return state.record.state === "parked" ? "ttl" : "grace";
     case "fresh":
     case "finished":
     case "ending":

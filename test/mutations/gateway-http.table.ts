@@ -185,11 +185,15 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "a turn that works is let go of when its client has left",
-    file: "test/e2e/rough-use.test.ts",
-    test: "a turn that works runs on without a client",
+    name: "parked: a session does not hear `rest`",
+    file: "test/gateway/resting.test.ts",
+    test: "a result wakes its session",
     patches: [
-      { file: "src/server/hosted.ts", from: "return this.#run.isWaiting && host", to: "return host" },
+      {
+        file: "src/gateway/session.ts",
+        from: `return clockOf(state) === "rest"`,
+        to: `return input.kind === "clock"`,
+      },
     ],
   },
   {

@@ -71,8 +71,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/hosted.ts",
-        from: "return attached.size === 0 && !host.isUnstored(this.#state) && !this.#run.isRunning;",
-        to: "return attached.size === 0 && !host.isUnstored(this.#state);",
+        from: "if (this.#run.isRunning) return",
+        to: "if (this.#run.isWaiting) return",
       },
     ],
   },

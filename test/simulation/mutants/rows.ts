@@ -7,6 +7,7 @@
 import { readFileSync } from "node:fs";
 import { GATEWAY_MUTANTS } from "./table-gateway.ts";
 import { RETURN_MUTANTS } from "./table-returns.ts";
+import { RESTING_MUTANTS } from "./table-resting.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
 import { nameOf, transitions } from "./table-transitions.ts";
 import { TURN_MUTANTS } from "./table-turn.ts";
@@ -43,7 +44,7 @@ export function rows(): readonly Row[] {
   return [
     ...inputs.map((row): Row => {
       const breaks = new Set([row, ...(SESSION_BREAKS[row] ?? [])]);
-      const bugs = SESSION_MUTANTS.filter((mutant) => breaks.has(mutant.breaks));
+      const bugs = [...SESSION_MUTANTS, ...RESTING_MUTANTS].filter((mutant) => breaks.has(mutant.breaks));
       return { room: "session", row, bugs: bugs.map(({ name }) => name) };
     }),
     ...[...new Set(transitions().map(({ at }) => at))].map((row): Row => {

@@ -10,6 +10,7 @@ import { GATEWAY_MUTANTS } from "./table-gateway.ts";
 import { NODE_MUTANTS } from "./table-nodes.ts";
 import { ORDEAL_MUTANTS } from "./table-ordeals.ts";
 import { PROVIDER_MUTANTS } from "./table-provider.ts";
+import { RESTING_MUTANTS } from "./table-resting.ts";
 import { RETURN_MUTANTS } from "./table-returns.ts";
 import { SERVER_MUTANTS } from "./table-server.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
@@ -37,5 +38,6 @@ export const MUTANTS: readonly Mutant[] = [
   ...GATEWAY_MUTANTS,
   ...RETURN_MUTANTS,
   ...SESSION_MUTANTS,
+  ...RESTING_MUTANTS,
   ...TRANSITION_MUTANTS,
 ];
