@@ -1,7 +1,8 @@
 /**
- * Memory of the gateway's process for each session that waits for a tool's result, for a hundred and for a thousand of them; and that all of
- * them are still answered.
+ * Memory of the gateway's process for each session that waits for a tool's result, for a hundred and for a thousand of them, when they have just begun to wait and
+ * when they rest; and that all of them are still answered.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Measured, numberOf } from "../harness/numbers.ts";
 import type { Line, Row } from "../harness/row.ts";
 import type { Results, Rounds } from "../harness/rounds.ts";
@@ -12,6 +13,8 @@ const COUNTS = [100, 1_000] as const;
 const PER_PRINCIPAL = 50;
 const MESSAGES = 10;
 const KIB_MAX = 20;
+/** The gateway lets go of a stream after 5 s, the server of its turn at the second tick behind that. */
+const REST_MS = 20_000;
 /** What a thousand may take each, against a hundred. */
 const GROWTH_MAX = 1.1;
 
@@ -33,6 +36,8 @@ async function parked(rounds: Rounds, directory: string, count: Count): Promise<
   await ask("park", { ...sizes, sessions });
   const parkMs = (performance.now() - startedMs) / sessions;
   const waiting = numberOf(await gateway.call("parked"), "parked");
+  const hot = await gateway.call("usage");
+  await sleep(rounds.size(REST_MS, 1));
   const after = await gateway.call("usage");
   const { answered = 0, meanMs = Number.NaN } = await ask("answerParked");
   const { continued = 0, logBytes = Number.NaN } = await gateway.call("counted");
@@ -40,11 +45,14 @@ async function parked(rounds: Rounds, directory: string, count: Count): Promise<
     throw new Error(`of ${sessions} sessions ${waiting} waited and ${continued} went on`);
   }
   await proveKept(asking);
-  const perSession = (name: string): number =>
-    (numberOf(after, name) - numberOf(before, name)) / sessions / 1024;
+  const perSession = (usage: Measured, name: string): number =>
+    (numberOf(usage, name) - numberOf(before, name)) / sessions / 1024;
+  const live = (usage: Measured): number =>
+    perSession(usage, "heapBytes") + perSession(usage, "externalBytes");
   return {
-    kib: perSession("rssBytes"),
-    liveKib: perSession("heapBytes") + perSession("externalBytes"),
+    kib: perSession(after, "rssBytes"),
+    hotKib: live(hot),
+    liveKib: live(after),
     logKib: logBytes / sessions / 1024,
     parkMs,
     meanMs,
@@ -60,7 +68,7 @@ function linesOf(results: Results, count: Count): readonly Line[] {
   const logKib = results.median(variant, "logKib").toFixed(1);
   return [
     {
-      what: `${count}: live memory`,
+      what: `${count}: live memory, resting`,
       unit: "KiB/session",
       value: live,
       ...(count === COUNTS[0] ? {} : { ratio: { to: `${COUNTS[0]} sessions`, value: growth } }),
@@ -69,6 +77,11 @@ function linesOf(results: Results, count: Count): readonly Line[] {
         met: live.median <= KIB_MAX && growth <= GROWTH_MAX,
       },
       note: `written to the log by both halves of a turn: ${logKib} KiB`,
+    },
+    {
+      what: `${count}: live memory, just parked`,
+      unit: "KiB/session",
+      value: results.spread(variant, "hotKib"),
     },
     { what: `${count}: resident memory`, unit: "KiB/session", value: results.spread(variant, "kib") },
     {
