@@ -16,7 +16,7 @@ import { afterRestart, type Delivery, together } from "./delivery.ts";
 import { NAME_CHARS, type Names } from "./names.ts";
 import { livesElsewhere, type Neighbours } from "./neighbours.ts";
 import { NO_ROW, type SealedRows } from "./sealed-rows.ts";
-import { decodeResponse, encodeRow, type ResponseRecord } from "./session-record.ts";
+import { decodeResponse, encodeResponse, type ResponseRecord } from "./session-record.ts";
 
 export const RESPONSES = "gateway_responses";
 /** Two are enough to make it doubtful which one a retry means. */
@@ -187,7 +187,7 @@ export class GivenAnswers {
 
   #encoded(record: ResponseRecord): Uint8Array {
     const { neighbours } = this.#options;
-    return encodeRow(neighbours === undefined ? record : { ...record, owner: neighbours.self });
+    return encodeResponse(neighbours === undefined ? record : { ...record, owner: neighbours.self });
   }
 
   /** Notes what became of it. A crash that loses this leaves an answer that counts as lost: its next request is a retry. */

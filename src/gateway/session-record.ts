@@ -8,7 +8,8 @@ import { fromBinary, toBinary } from "../protocol/message.ts";
 import { z } from "zod";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
-import { ANSWER } from "./answer-ref.ts";
+import { ANSWER, answerRef } from "./answer-ref.ts";
+import { DOORS } from "./openai/index.ts";
 
 const PENDING = z.object({
   /** As the client knows it. */
@@ -19,7 +20,7 @@ const PENDING = z.object({
   toolCallId: z.string(),
 });
 
-/** Its stream names it: a session is one turn. */
+/** Its stream names it: a session is one turn. Rows have values by their place here: a new one comes last. */
 const SESSION = z.object({
   principal: z.string(),
   model: z.string(),
@@ -96,21 +97,65 @@ export function newSession(beginning: Beginning): SessionRecord {
   return { ...beginning, ...nothingYet, pending: [], answered: [], updatedMs: beginning.createdMs };
 }
 
-export function encodeRow(record: SessionRecord | ResponseRecord): Uint8Array {
+export function encodeResponse(record: ResponseRecord): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(record));
 }
 
+/** Values by their place in the schema, hashes in fewer characters, and nothing that follows from the rest: there is one such row for each answer. */
+export function encodeSession(record: SessionRecord): Uint8Array {
+  const { createdSeconds, fromEvent, streamId, includeUsage, door } = record.answer;
+  const answer = [createdSeconds, fromEvent, streamId, includeUsage, door];
+  const values = Object.keys(SESSION.shape).map((name) =>
+    name === "answer" ? answer : Reflect.get(record, name),
+  );
+  return new TextEncoder().encode(JSON.stringify(values, (_, value: unknown) => shortened(value)));
+}
+
 export function decodeSession(bytes: Uint8Array): SessionRecord {
-  return decode(SESSION, bytes);
+  return decode(PLACED_SESSION, bytes, restored);
 }
 
 export function decodeResponse(bytes: Uint8Array): ResponseRecord {
   return decode(RESPONSE, bytes);
 }
 
-function decode<Schema extends z.ZodType>(schema: Schema, bytes: Uint8Array): z.infer<Schema> {
+const PLACED_ANSWER = z.tuple([z.number(), z.number(), z.string(), z.boolean(), z.enum(DOORS)]);
+
+/** JSON writes a missing value of a list as null. */
+const PLACED_SESSION = z.array(z.unknown()).transform((values) => {
+  const record = Object.fromEntries(
+    Object.keys(SESSION.shape).map((name, at) => [name, values[at] ?? undefined]),
+  );
+  const [createdSeconds, fromEvent, streamId, includeUsage, door] = PLACED_ANSWER.parse(record["answer"]);
+  const model = z.string().parse(record["model"]);
+  const answer = answerRef({ streamId, model, fromEvent, includeUsage, door }, createdSeconds * 1_000);
+  return SESSION.parse({ ...record, answer });
+});
+
+/** Marks bytes that were hexadecimal digits; a text that begins with it has it twice. */
+const HEX = "#";
+const HASH = /^(?:[0-9a-f]{2}){16,}$/;
+
+function shortened(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  if (HASH.test(value)) return HEX + Buffer.from(value, "hex").toString("base64url");
+  return value.startsWith(HEX) ? HEX + value : value;
+}
+
+function restored(value: unknown): unknown {
+  if (typeof value !== "string" || !value.startsWith(HEX)) return value;
+  return value.startsWith(HEX + HEX)
+    ? value.slice(1)
+    : Buffer.from(value.slice(1), "base64url").toString("hex");
+}
+
+function decode<Schema extends z.ZodType>(
+  schema: Schema,
+  bytes: Uint8Array,
+  read = (value: unknown): unknown => value,
+): z.infer<Schema> {
   try {
-    return schema.parse(JSON.parse(new TextDecoder().decode(bytes)));
+    return schema.parse(JSON.parse(new TextDecoder().decode(bytes), (_, value: unknown) => read(value)));
   } catch (cause) {
     throw new HoldfastError("stream_failed", "a row of the gateway is damaged", { cause });
   }

@@ -11,9 +11,9 @@
 import type { TableWrite } from "../store/table-store.ts";
 import type { GivenAnswers } from "./given-answers.ts";
 import type { SessionLookup } from "./matching.ts";
-import type { Names } from "./names.ts";
+import { NAME_CHARS, type Names } from "./names.ts";
 import { type Looked, NO_ROW, type SealedRows } from "./sealed-rows.ts";
-import { decodeSession, encodeRow, type SessionRecord } from "./session-record.ts";
+import { decodeSession, encodeSession, type SessionRecord } from "./session-record.ts";
 
 export const SESSIONS = "gateway_sessions";
 export const INDEX = "gateway_index";
@@ -85,7 +85,7 @@ export class SessionStore implements SessionLookup {
     const { ttlMs, rows } = this.#options;
     const value = new TextEncoder().encode(record.answer.streamId);
     return Promise.all([
-      rows.put(SESSIONS, this.#sessionKey(record), encodeRow(record), ttlMs),
+      rows.put(SESSIONS, this.#sessionKey(record), encodeSession(record), ttlMs),
       ...this.#indexKeys(record).map((key) => rows.put(INDEX, key, value, ttlMs)),
     ]);
   }
@@ -109,7 +109,7 @@ export class SessionStore implements SessionLookup {
   }
 
   async byTool(principal: string, toolId: string): Promise<SessionRecord | undefined> {
-    return this.#indexed(principal, this.#options.names.row("tool", principal, toolId));
+    return this.#indexed(principal, this.#name("tool", principal, toolId));
   }
 
   async byLineage(
@@ -118,7 +118,7 @@ export class SessionStore implements SessionLookup {
     context: string,
     head: string,
   ): Promise<SessionRecord | undefined> {
-    return this.#indexed(principal, this.#options.names.row("lineage", principal, model, context, head));
+    return this.#indexed(principal, this.#name("lineage", principal, model, context, head));
   }
 
   /** The session of a stream, while it is kept. */
@@ -164,13 +164,17 @@ export class SessionStore implements SessionLookup {
   }
 
   #keyOf(principal: string, streamId: string): string {
-    return this.#options.names.row("session", principal, streamId);
+    return this.#name("session", principal, streamId);
+  }
+
+  /** A row and an index have it, so half of a name has to do: 128 bits. */
+  #name(...parts: Parameters<Names["row"]>): string {
+    return this.#options.names.row(...parts).slice(0, NAME_CHARS / 2);
   }
 
   /** By what the next request brings. */
   #indexKeys({ principal, model, context, head, pending }: SessionRecord): readonly string[] {
-    const { names } = this.#options;
-    const keys = pending.map(({ toolId }) => names.row("tool", principal, toolId));
-    return head === "" ? keys : [...keys, names.row("lineage", principal, model, context, head)];
+    const keys = pending.map(({ toolId }) => this.#name("tool", principal, toolId));
+    return head === "" ? keys : [...keys, this.#name("lineage", principal, model, context, head)];
   }
 }

@@ -216,6 +216,8 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
   const record: SessionRecord = {
     ...state.record,
     state: pause.kind === "calls" ? "parked" : "finished",
+    // No answer follows in a turn that is complete.
+    requestHead: pause.kind === "calls" ? state.record.requestHead : "",
     head: chain(state.record.requestHead, levelled(answerLine(pause))),
     pending: pause.kind === "calls" ? pause.calls.map(pendingOf) : [],
     answered: [],

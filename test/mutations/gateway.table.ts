@@ -37,13 +37,13 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: STORE,
-        from: `this.#options.names.row("lineage", principal, model, context, head)`,
-        to: `this.#options.names.row("lineage", model, context, head)`,
+        from: `this.#indexed(principal, this.#name("lineage", principal, model, context, head))`,
+        to: `this.#indexed(principal, this.#name("lineage", model, context, head))`,
       },
       {
         file: STORE,
-        from: `[...keys, names.row("lineage", principal, model, context, head)]`,
-        to: `[...keys, names.row("lineage", model, context, head)]`,
+        from: `[...keys, this.#name("lineage", principal, model, context, head)]`,
+        to: `[...keys, this.#name("lineage", model, context, head)]`,
       },
       {
         file: STORE,

@@ -5,6 +5,8 @@
  * neither a flipped bit nor a row in the wrong place is taken for a record. The body comes last, so a scan
  * does not read the pages it lies in. The rest is small.
  *
+ * `blobs` is its own index: its names are longer than all else in it. Files of version 0.1.0 have them twice, and are used as they are.
+ *
  * Times are REAL: a clock may tell fractions of a millisecond.
  *
  * A row's number is one above the highest there ever was: the highest row that is there, or the last
@@ -53,11 +55,11 @@ export const SCHEMA = `
   CREATE TABLE blobs (
     space TEXT NOT NULL,
     id TEXT NOT NULL,
-    upload INTEGER NOT NULL UNIQUE,
+    upload INTEGER NOT NULL,
     stored_bytes INTEGER NOT NULL,
     stored_ms REAL NOT NULL,
     PRIMARY KEY (space, id)
-  ) STRICT;
+  ) STRICT, WITHOUT ROWID;
 
   CREATE TABLE blob_parts (
     upload INTEGER NOT NULL,

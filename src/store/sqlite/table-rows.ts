@@ -35,9 +35,9 @@ export function tableRows(database: DatabaseSync, counter: Counter) {
   const select = "SELECT key, value, version, expires_ms FROM rows WHERE tab = ?";
   const get = database.prepare(`${select} AND key = ? AND ${LIVE}`);
   const version = database.prepare(`SELECT version FROM rows WHERE tab = ? AND key = ? AND ${LIVE}`);
+  // A row that is written again moves to the end: in its place it would not fit, and what grows there leaves pages half empty.
   const put = database.prepare(
-    "INSERT INTO rows (tab, key, version, expires_ms, value) VALUES (?, ?, ?, ?, ?) " +
-      "ON CONFLICT (tab, key) DO UPDATE SET version = excluded.version, expires_ms = excluded.expires_ms, value = excluded.value",
+    "INSERT OR REPLACE INTO rows (tab, key, version, expires_ms, value) VALUES (?, ?, ?, ?, ?)",
   );
   const remove = database.prepare("DELETE FROM rows WHERE tab = ? AND key = ?");
   const listFrom = database.prepare(`${select} AND key >= ? AND ${LIVE} ORDER BY key`);
