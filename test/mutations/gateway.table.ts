@@ -47,8 +47,8 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: STORE,
-        from: `names.row("session", principal, streamId)`,
-        to: `names.row("session", streamId)`,
+        from: `this.#name("session", principal, streamId)`,
+        to: `this.#name("session", streamId)`,
       },
     ],
   },
