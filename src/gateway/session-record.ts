@@ -105,9 +105,8 @@ export function encodeResponse(record: ResponseRecord): Uint8Array {
 export function encodeSession(record: SessionRecord): Uint8Array {
   const { createdSeconds, fromEvent, streamId, includeUsage, door } = record.answer;
   const answer = [createdSeconds, fromEvent, streamId, includeUsage, door];
-  const values = Object.keys(SESSION.shape).map((name) =>
-    name === "answer" ? answer : Reflect.get(record, name),
-  );
+  const placed: Readonly<Record<string, unknown>> = { ...record, answer };
+  const values = Object.keys(SESSION.shape).map((name) => placed[name]);
   return new TextEncoder().encode(JSON.stringify(values, (_, value: unknown) => shortened(value)));
 }
 

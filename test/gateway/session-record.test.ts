@@ -43,8 +43,8 @@ const record: fc.Arbitrary<SessionRecord> = fc
     pausedAt: fc.option(fc.nat(), { nil: undefined }),
     createdMs: fc.nat(),
   })
-  .map(({ streamId, fromEvent, includeUsage, door, head, pending: waiting, pausedAt, ...rest }) => ({
-    ...newSession({
+  .map(({ streamId, fromEvent, includeUsage, door, head, pending: waiting, pausedAt, ...rest }) => {
+    const begun = newSession({
       ...rest,
       conversationId: "c",
       answer: answerRef({ streamId, model: rest.model, fromEvent, includeUsage, door }, rest.createdMs),
@@ -52,11 +52,9 @@ const record: fc.Arbitrary<SessionRecord> = fc
       requestHead: "",
       historyBytes: 3,
       checkpoint: "AAAA",
-    }),
-    head,
-    pausedAt,
-    pending: waiting,
-  }));
+    });
+    return Object.assign(begun, { head, pausedAt, pending: waiting });
+  });
 
 test("whatever a session's record says, its row says the same", () => {
   fc.assert(
@@ -73,7 +71,9 @@ test("whatever a session's record says, its row says the same", () => {
 test("a row of a session is damaged when it is no list, or a value has another kind", () => {
   const [one] = fc.sample(record, 1);
   assert.ok(one !== undefined);
-  const values: unknown[] = JSON.parse(new TextDecoder().decode(encodeSession(one)));
+  const parsed: unknown = JSON.parse(new TextDecoder().decode(encodeSession(one)));
+  assert.ok(Array.isArray(parsed));
+  const values: readonly unknown[] = parsed;
   for (const wrong of [{}, [], values.with(4, []), values.with(0, 7)]) {
     const bytes = new TextEncoder().encode(JSON.stringify(wrong));
     assert.throws(() => decodeSession(bytes), { code: "stream_failed" });
