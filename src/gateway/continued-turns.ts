@@ -44,8 +44,7 @@ export class ContinuedTurns {
     const { sessions } = this.#parts;
     const { answer, head } = match.session;
     // It may have come to rest since it was looked at.
-    await sessions.wakeResting(facts.principal, answer.streamId);
-    const session = sessions.get(facts.principal, answer.streamId);
+    const session = await sessions.awake(facts.principal, answer.streamId);
     if (session === undefined && sessions.takeovers !== undefined)
       return this.#adopt(call, facts, match, sessions.takeovers);
     if (session === undefined || !canTake(session.state, match.session)) return undefined;

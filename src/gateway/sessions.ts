@@ -187,10 +187,11 @@ export class Sessions implements SessionLookup {
     if (this.get(principal, streamId) === session) await say?.(session);
   }
 
-  /** Tool results have come: if their session rests, its stream is opened again and read back. */
-  async wakeResting(principal: string, streamId: string): Promise<void> {
+  /** Tool results have come: their session with its stream open, which it may have let go of to rest. */
+  async awake(principal: string, streamId: string): Promise<SessionDriver | undefined> {
     const session = this.#byStream.get(streamId);
     if (session?.record.principal === principal) await session.woken();
+    return this.get(principal, streamId);
   }
 
   /** A session that this process has the record of. */
