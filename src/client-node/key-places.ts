@@ -93,7 +93,7 @@ export function filePlace(directory: string, scopeId: string, onNotice: (message
       }
       if (!isNew) return { kind: "refused", reason: "there is a key already" };
       onNotice(
-        `A new home key is in ${path}. Without it the data cannot be read, so keep a copy; with both, anyone can read the data.`,
+        `A new home key is in ${path} (mode 0600). Without it the data cannot be read, so keep a copy; with both, anyone can read the data.`,
       );
       return { kind: "written" };
     },

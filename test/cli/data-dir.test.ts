@@ -60,6 +60,6 @@ test("E4: serve says that it closed its data directory", async (t) => {
   mkdirSync(cli.dataDir);
   chmodSync(cli.dataDir, 0o755);
   const server = await cli.serve();
-  assert.match(server.stdout(), /note +other users could read the data directory/u);
+  assert.match(server.stderr(), /other users could read the data directory/u);
   assert.equal(modeOf(cli.dataDir), 0o700);
 });

@@ -57,7 +57,7 @@ test("opencode: other providers stay, and the model before it is chosen again", 
   const how = undone(OPENCODE, changed, JSONS);
   assert.ok(how.kind === "edited");
   assert.deepEqual(JSON.parse(how.text), { ...JSON.parse(JSONS), share: "disabled" });
-  assert.throws(() => OPENCODE.put("{ // mine\n}", SETTINGS), /not a JSON object/);
+  assert.throws(() => OPENCODE.put("{ // mine\n}", SETTINGS), /not a plain JSON object/);
 });
 
 test("codex: whatever lines a file has, they are there again", () => {
