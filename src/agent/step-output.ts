@@ -3,7 +3,11 @@
  *
  * The message is what goes back to the provider, with whatever the provider wants to have back unread. Tool calls
  * get ids that are unique within the step: providers have been seen to repeat them.
+ *
+ * A character may come in two halves, and an event holds whole ones. The first half waits for the second; where none comes, it is not said: the answer was
+ * broken off or cancelled there, and may be continued behind what was said.
  */
+import { cutAt } from "../protocol/characters.ts";
 import type { AssistantChatMessage, JsonObject, ToolCallPart } from "../protocol/chat-message.ts";
 import type { ModelPart, Usage } from "./model.ts";
 import { TurnFailure } from "./turn-failure.ts";
@@ -32,8 +36,8 @@ export class StepOutput {
   readonly #step: number;
   readonly #now: () => number;
   #writing: { readonly type: "text" | "reasoning"; text: string; readonly sinceMs: number } | undefined;
-  /** The first half of a character whose second half is still to come. */
-  #half = "";
+  /** First halves of characters, by the call whose arguments they are of; undefined: of the text or the thought. */
+  readonly #halves = new Map<string | undefined, string>();
   #chars = 0;
   finish: Finish | undefined;
 
@@ -79,7 +83,7 @@ export class StepOutput {
           toolCallId: cut(part.toolCallId, ID_CHARS_MAX),
           tool: cut(part.tool, NAME_CHARS_MAX),
         };
-        const pieces = piecesOf(part.args).map((argsJsonDelta): Output => ({
+        const pieces = piecesOf(this.#whole(part.toolCallId, part.args)).map((argsJsonDelta): Output => ({
           case: "partialToolCall",
           value: { ...value, argsJsonDelta },
         }));
@@ -87,6 +91,7 @@ export class StepOutput {
       }
       case "tool_call": {
         const updates = this.#end();
+        this.#halves.delete(part.toolCallId);
         const call: ToolCallPart = {
           type: "tool-call",
           toolCallId: this.#unique(cut(part.toolCallId, ID_CHARS_MAX)),
@@ -111,21 +116,22 @@ export class StepOutput {
   }
 
   #more(text: string): readonly Output[] {
-    // A character may come in two halves, and an event holds whole ones.
-    const said = this.#half + text;
-    this.#half = /[\ud800-\udbff]$/.test(said) ? said.slice(-1) : "";
-    return this.#said(this.#half === "" ? said : said.slice(0, -1));
-  }
-
-  #said(text: string): readonly Output[] {
     if (this.#writing === undefined) return [];
-    const whole = text.toWellFormed();
+    const whole = this.#whole(undefined, text);
     this.#writing.text += whole;
     const isText = this.#writing.type === "text";
     return piecesOf(whole).map((piece) => {
       const value = { text: piece };
       return isText ? { case: "textDelta", value } : { case: "thinkingDelta", value };
     });
+  }
+
+  /** What can be said of it by now. */
+  #whole(toolCallId: string | undefined, text: string): string {
+    const all = (this.#halves.get(toolCallId) ?? "") + text;
+    const end = cutAt(all, all.length);
+    this.#halves.set(toolCallId, all.slice(end));
+    return all.slice(0, end).toWellFormed();
   }
 
   #count(part: ModelPart): void {
@@ -139,19 +145,18 @@ export class StepOutput {
   #end(metadata?: JsonObject): readonly Output[] {
     const writing = this.#writing;
     if (writing === undefined) return [];
-    const rest = this.#said(this.#half);
-    this.#half = "";
+    this.#halves.delete(undefined);
     this.#writing = undefined;
     const { type, text, sinceMs } = writing;
     if (text !== "" || metadata !== undefined) {
       this.#parts.push({ type, text, ...(metadata === undefined ? {} : { providerMetadata: metadata }) });
     }
-    if (type === "text") return rest;
+    if (type === "text") return [];
     const durationMs = Math.max(0, Math.round(this.#now() - sinceMs));
     const signed = metadata === undefined ? undefined : new TextEncoder().encode(JSON.stringify(metadata));
     const isFit = signed !== undefined && signed.length <= SIGNED_BYTES_MAX;
     const value = { durationMs, ...(isFit ? { providerMetadataJson: signed } : {}) };
-    return [...rest, { case: "thinkingCompleted", value }];
+    return [{ case: "thinkingCompleted", value }];
   }
 
   #unique(toolCallId: string): string {
@@ -163,16 +168,14 @@ export class StepOutput {
 }
 
 function cut(text: string, charsMax: number): string {
-  return text.slice(0, charsMax).toWellFormed();
+  return text.slice(0, cutAt(text, charsMax)).toWellFormed();
 }
 
 function piecesOf(text: string): readonly string[] {
   if (text.length <= PIECE_CHARS_MAX) return text === "" ? [] : [text];
   const pieces: string[] = [];
   for (let at = 0; at < text.length;) {
-    let end = Math.min(at + PIECE_CHARS_MAX, text.length);
-    // Not between the two halves of a character.
-    if (end < text.length && text.codePointAt(end - 1) !== text.charCodeAt(end - 1)) end--;
+    const end = cutAt(text, Math.min(at + PIECE_CHARS_MAX, text.length));
     pieces.push(text.slice(at, end));
     at = end;
   }

@@ -1,6 +1,7 @@
 /**
  * What a client says about an exec: pieces while it runs, then one terminal reply.
  */
+import { cutAt } from "../protocol/characters.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { ExecClientMessage } from "../protocol/messages.ts";
 
@@ -37,7 +38,8 @@ export function piecesOf({ message }: ExecClientMessage): readonly ExecPiece[] {
   }
   const isProgressing = message.case === "subagentResult" || message.case === "mcpResult";
   if (isProgressing && message.value.result.case === "progress") {
-    return [{ kind: "progress", text: message.value.result.value.text.slice(0, PROGRESS_CHARS_MAX) }];
+    const { text } = message.value.result.value;
+    return [{ kind: "progress", text: text.slice(0, cutAt(text, PROGRESS_CHARS_MAX)) }];
   }
   return [];
 }

@@ -13,8 +13,9 @@
  * Invariant: the text so far and the news are the text so far and what the model wrote behind it; no news leave before the join is proved, or
  * before it is known to be no echo (G1).
  */
+import { cutAt } from "../protocol/characters.ts";
 
-/** The longest piece that is cut off; where a word is longer, it is cut. The shortest, where the text is longer. */
+/** The longest piece that is cut off; where a word is longer, it is cut, between characters. The shortest, where the text is longer. */
 const PIECE_CHARS_MAX = 32;
 const PIECE_CHARS_MIN = 12;
 
@@ -40,12 +41,10 @@ interface Cut {
 function cut({ text, isUnproved }: JoinAt): Cut {
   const words = text.trimEnd();
   if (isUnproved) return { prompt: words, piece: text.slice(words.length) };
-  const latest = Math.max(0, words.length - PIECE_CHARS_MAX);
+  const latest = cutAt(words, Math.max(0, words.length - PIECE_CHARS_MAX));
   const early = words.slice(0, Math.max(0, words.length - PIECE_CHARS_MIN)).search(LAST_WORD);
   const at = early === -1 ? words.search(LAST_WORD) : early;
-  // Not between the two halves of a character.
-  const half = /^[\udc00-\udfff]/.test(words.slice(latest)) ? latest + 1 : latest;
-  const prompt = words.slice(0, Math.max(at, half)).trimEnd();
+  const prompt = words.slice(0, Math.max(at, latest)).trimEnd();
   return { prompt, piece: text.slice(prompt.length) };
 }
 

@@ -3,6 +3,7 @@
  *
  * Every kind of result ends in the same few ways; only success looks different for each.
  */
+import { cutAt } from "../protocol/characters.ts";
 import type {
   Content,
   ExecClientMessage,
@@ -50,8 +51,8 @@ export function callResult(outcome: Outcome, text: string, images: readonly Tool
 export function shortened(text: string): string {
   if (text.length <= RESULT_CHARS_MAX) return text;
   const half = RESULT_CHARS_MAX / 2;
-  const left = text.length - RESULT_CHARS_MAX;
-  return `${text.slice(0, half)}\n... ${left} characters left out ...\n${text.slice(-half)}`.toWellFormed();
+  const [from, to] = [cutAt(text, half), cutAt(text, text.length - half)];
+  return `${text.slice(0, from)}\n... ${to - from} characters left out ...\n${text.slice(to)}`.toWellFormed();
 }
 
 type Result = Extract<ExecClientMessage["message"], { case: string }>;

@@ -198,9 +198,33 @@ test("a character in two halves is told whole, half of one never; tokens are who
   const { host, client, finish: end } = hosted(model);
   client.ask("Go");
   await end();
-  assert.equal(textOf(host.messages), "a \u{1f600} b \ufffd");
+  assert.equal(textOf(host.messages), "a \u{1f600} b ");
   const { inputTokens, outputTokens, cacheReadTokens } = endOf(host.messages);
   assert.deepEqual([inputTokens, outputTokens, cacheReadTokens], [0, 0, 0xffff_ffff]);
+});
+
+test("G1: of an answer that is cancelled within a character the message is what was said", async () => {
+  const model = new ScriptedModel(() => []);
+  model.call = async function* call({ signal }) {
+    const stopped = new Promise((resolve) => signal.addEventListener("abort", resolve));
+    yield { kind: "text", text: "calm \ud83d" };
+    await stopped;
+    signal.throwIfAborted();
+  };
+  const { host, client, finish: end } = hosted(model);
+  const { onEvent } = host;
+  host.onEvent = (event, eventId) => {
+    onEvent(event, eventId);
+    const { message } = event;
+    if (message.case !== "interactionUpdate" || message.value.message.case !== "textDelta") return;
+    const action = { case: "cancelAction", value: {} } as const;
+    host.say({ case: "conversationAction", value: { action } });
+  };
+  client.ask("Go");
+  await end();
+  assert.equal(textOf(host.messages), "calm ");
+  const kept = [...client.blobs.values()].map((blob) => Buffer.from(blob).toString());
+  assert.equal(kept.filter((text) => text.includes('"calm "')).length, 1);
 });
 
 test("an answer that is no summary leaves the conversation as it was", async () => {

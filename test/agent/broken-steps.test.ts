@@ -17,7 +17,7 @@ import {
   refuses,
   silentAfter,
 } from "./models/providers/server.ts";
-import { answers, type Wire, WIRES } from "./models/providers/wires.ts";
+import { answers, upTo, type Wire, WIRES } from "./models/providers/wires.ts";
 import { ScriptedModel } from "./scripted-model.ts";
 import { endOf, kindsOf, textOf } from "./told.ts";
 import { TurnHost } from "./turn-host.ts";
@@ -82,6 +82,11 @@ const wireOf = (type: Wire["type"]): Wire =>
 const thinkingBreaks = ({ calling, thought }: Wire): Act => cutAfter(...calling.slice(0, thought));
 const argumentsBreak = ({ calling, calledHalf }: Wire): Act => events(...calling.slice(0, calledHalf));
 const textBreaks = ({ answer, begun }: Wire): Act => cutAfter(...answer.slice(0, begun));
+/** Its last event ends with the first half of a character. */
+const characterBegun = ({ format }: Wire): readonly unknown[] => {
+  const frames = format.frames({ text: ["north \ud83c", "\udf0a"] });
+  return frames.slice(0, upTo(frames, "text")).map(({ data }) => data);
+};
 const textStalls = ({ answer, begun }: Wire): Act => silentAfter(...answer.slice(0, begun));
 
 for (const wire of WIRES) {
@@ -110,6 +115,16 @@ for (const wire of WIRES) {
       assert.equal(restartsIn(host.messages).length, 1);
       assert.equal(server.asked.length, 2);
       await Promise.all(server.asked.slice(0, 1).map(({ gone }) => gone));
+    }
+  });
+
+  test(`${wire.type}: G1: half of a character that was broken off is never said`, async (t) => {
+    const begun = characterBegun(wire);
+    for (const broken of [cutAfter(...begun), events(...begun)]) {
+      const { host, finish } = await play(t, wire, [broken], { isFinal: true });
+      await finish();
+      assert.equal(endOf(host.messages).failure?.kind, FailureKind.UPSTREAM_INTERRUPTED);
+      assert.equal(textOf(host.messages), "north ");
     }
   });
 

@@ -21,7 +21,7 @@ function prepared(isFinal = true): Rehearsal {
     [
       { think: "what is # about?" },
       "Looking # times. ",
-      { tool: "shell", args: { command: "ls" } },
+      { tool: "shell", args: { command: "ls 🌊" } },
       { tool: "read", args: { path: "a" } },
     ],
     ["It is # and nothing else."],

@@ -95,7 +95,8 @@ function generated(said: readonly Held[], generation: number): readonly ModelPar
       ];
     const { tool } = piece;
     const [toolCallId, args] = [`call_${++calls}`, JSON.stringify(piece.args)];
-    const pieces = args.match(/.{1,4}/gu) ?? [];
+    // Also within a character.
+    const pieces = args.match(/[^]{1,4}/g) ?? [];
     return [
       ...pieces.map((one) => ({ kind: "tool_call_delta", toolCallId, tool, args: one }) as const),
       { kind: "tool_call", toolCallId, tool, args },

@@ -52,6 +52,48 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "G1: half of a character is said where an answer breaks off",
+    file: "test/agent/broken-steps.test.ts",
+    test: "openai-compatible: G1: half of a character that was broken off",
+    patches: [{ file: "src/agent/step-output.ts", from: "cutAt(all, all.length)", to: "all.length" }],
+  },
+  {
+    name: "G1: the message of a cancelled answer has half of a character that was not said",
+    file: "test/agent/bounds.test.ts",
+    test: "G1: of an answer that is cancelled within a character",
+    patches: [
+      {
+        file: "src/agent/step-output.ts",
+        from: "this.#halves.delete(undefined);",
+        to: 'writing.text += (this.#halves.get(undefined) ?? "").toWellFormed();',
+      },
+    ],
+  },
+  {
+    name: "G6: arguments that were cut within a character are other ones when a held call is read again",
+    file: "test/agent/held-calls.test.ts",
+    test: "G6: killed after any event, twice",
+    patches: [
+      {
+        file: "src/agent/step-output.ts",
+        from: "piecesOf(this.#whole(part.toolCallId, part.args))",
+        to: "piecesOf(part.args)",
+      },
+    ],
+  },
+  {
+    name: "G1: the beginning that a model writes on from ends within a character",
+    file: "test/turn/join.test.ts",
+    test: "G1: a long word is cut",
+    patches: [
+      {
+        file: "src/turn/join.ts",
+        from: "cutAt(words, Math.max(0, words.length - PIECE_CHARS_MAX))",
+        to: "Math.max(0, words.length - PIECE_CHARS_MAX)",
+      },
+    ],
+  },
+  {
     name: "F2: a server that reads a long turn back lets others wait",
     file: "test/agent/recovery.test.ts",
     test: "F2: reading a long turn back gives way to others",

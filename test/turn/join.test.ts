@@ -46,10 +46,15 @@ test("G1: cut after any character, a model that writes on from its prompt gives 
 });
 
 test("G1: a long word is cut, at 32 characters and between no halves of one", () => {
-  const text = `see ${"🌊".repeat(40)}`;
-  const prompt = promptOf({ text, isUnproved: false });
-  assert.ok(prompt.isWellFormed());
-  assert.ok(text.length - prompt.length <= 32 && text.length - prompt.length >= 31);
+  for (const [end, pieceChars] of [
+    ["", 32],
+    [".", 33],
+  ] as const) {
+    const text = `see ${"🌊".repeat(40)}${end}`;
+    const prompt = promptOf({ text, isUnproved: false });
+    assert.ok(prompt.isWellFormed());
+    assert.equal(text.length - prompt.length, pieceChars);
+  }
   assert.equal(promptOf({ text: "north", isUnproved: false }), "", "nothing is left to begin with");
 });
 

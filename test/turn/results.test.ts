@@ -159,6 +159,9 @@ test("declared tools and subagents are told by what they gave", () => {
 test("what is too long is cut in the middle", () => {
   const { text } = described(success("subagentResult", { text: inline("x".repeat(RESULT_CHARS_MAX + 7)) }));
   assert.match(text, /\n\.\.\. 7 characters left out \.\.\.\n/);
+  const waves = `a${"🌊".repeat(RESULT_CHARS_MAX / 2)}b`;
+  const cut = described(success("subagentResult", { text: inline(waves) })).text;
+  assert.match(cut, /^a🌊+\n\.\.\. 2 characters left out \.\.\.\n🌊+b$/u);
 });
 
 test("pieces of a running exec are cut to what an event can hold; what is no piece says nothing", () => {
