@@ -54,7 +54,7 @@ export const FOLDED_AT_ONCE = 500;
 export class Stopped extends Error {}
 
 /** Made once: the platform's own reason costs a stack. */
-const CANCELLED = new Error("the user has cancelled the turn");
+export const CANCELLED = new Error("the user has cancelled the turn");
 
 export class TurnIo {
   readonly facts = newFacts(blobIdOf);

@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { CANCELLED } from "../../src/agent/turn-io.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { LetGo } from "../../src/protocol/let-go.ts";
 import type { Generation, Reader } from "./generation.ts";
@@ -114,8 +115,7 @@ test("G1: at a join that was not proved white space may be less, and words may n
 });
 
 test("G6: a call that its user stopped may be asked for again, one that its host stopped may not", () => {
-  const cancel: unknown = AbortSignal.abort().reason;
-  assert.ok(isUsersStop(cancel) && isUsersStop(new HoldfastError("stream_ended", "aborted")));
+  assert.ok(isUsersStop(CANCELLED) && isUsersStop(new HoldfastError("stream_ended", "aborted")));
   assert.ok(!isUsersStop(new HoldfastError("unavailable", "lost")) && !isUsersStop(new LetGo("lost")));
   const checks = new ProviderChecks();
   checks.began(generation({ wasAborted: true }), 1);

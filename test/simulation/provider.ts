@@ -15,6 +15,7 @@ import {
   type Models,
 } from "../../src/agent/index.ts";
 import { isFenced } from "../../src/agent/models/line/line-wire.ts";
+import { CANCELLED } from "../../src/agent/turn-io.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { LetGo } from "../../src/protocol/let-go.ts";
 import {
@@ -323,7 +324,7 @@ export class SimProvider {
  */
 export function isUsersStop(reason: unknown): boolean {
   if (reason instanceof HoldfastError) return reason.code === "stream_ended";
-  return reason instanceof DOMException && reason.name === "AbortError";
+  return reason === CANCELLED;
 }
 
 function broken(): ModelFailure {
