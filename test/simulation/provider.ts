@@ -324,7 +324,8 @@ export class SimProvider {
  */
 export function isUsersStop(reason: unknown): boolean {
   if (reason instanceof HoldfastError) return reason.code === "stream_ended";
-  return reason === CANCELLED;
+  // The reader of a wire leaves with the platform's own reason.
+  return reason === CANCELLED || (reason instanceof DOMException && reason.name === "AbortError");
 }
 
 function broken(): ModelFailure {
