@@ -17,6 +17,7 @@ import {
   type KvServerMessageSchema,
 } from "../protocol/messages.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { CANCELLED } from "../protocol/let-go.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { ApplicationStream, ClientInput, KeptBlob } from "../server/application.ts";
 import { blobIdBytes } from "../protocol/blob-id.ts";
@@ -52,9 +53,6 @@ export const FOLDED_AT_ONCE = 500;
 
 /** The turn is over for this run: aborted, or another host has it. */
 export class Stopped extends Error {}
-
-/** Made once: the platform's own reason costs a stack. */
-export const CANCELLED = new Error("the user has cancelled the turn");
 
 export class TurnIo {
   readonly facts = newFacts(blobIdOf);

@@ -163,12 +163,6 @@ export function hasWriter({ attached, wantedMs, options }: State, nowMs: number)
   return isWanted || [...attached.values()].some((one) => one.role === "writer");
 }
 
-/** No client has been attached for a while, and no writer at another node is. */
-export function isForsaken(state: State, nowMs: number): boolean {
-  const { attached, attendedMs = nowMs, options } = state;
-  return attached.size === 0 && !hasWriter(state, nowMs) && nowMs - attendedMs >= options.restMs;
-}
-
 /** A connection that could take more lacks events that are durable. */
 export function hasReaderBehind({ attached, durable }: State): boolean {
   return [...attached.values()].some(({ eventId, sender: { cursor = eventId, blockedSinceMs } = {} }) => {

@@ -332,3 +332,9 @@ function tick(state: State, nowMs: number): Step {
     next = stage(next, 0, 0, { touched: true });
   return commitNext(next, effects);
 }
+
+/** No client has been attached for a while, and no writer at another node is. */
+export function isForsaken(state: State, nowMs: number): boolean {
+  const { attached, attendedMs = nowMs, options } = state;
+  return attached.size === 0 && !hasWriter(state, nowMs) && nowMs - attendedMs >= options.restMs;
+}

@@ -12,3 +12,6 @@ export class LetGo extends HoldfastError {
     this.name = "LetGo";
   }
 }
+
+/** The user has stopped the turn. Made once: the platform's own reason costs a stack. */
+export const CANCELLED = new Error("the user has cancelled the turn");

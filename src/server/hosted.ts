@@ -6,7 +6,7 @@
  */
 import { assert } from "../protocol/assert.ts";
 import * as host from "../core/host-state.ts";
-import { type Input, step } from "../core/hosted-stream.ts";
+import { type Input, isForsaken, step } from "../core/hosted-stream.ts";
 import type { CommitShape, StreamName, StreamState } from "../core/stream-state.ts";
 import { hexOf } from "../protocol/bytes.ts";
 import { HoldfastError } from "../protocol/errors.ts";
@@ -108,7 +108,7 @@ export class HostedStream {
   /** No client is attached, nothing runs but what waits for one, nothing waits to be stored: forgetting it loses nothing. */
   get isIdle(): boolean {
     if (host.isUnstored(this.#state)) return false;
-    if (this.#run.isRunning) return this.#run.isWaiting && host.isForsaken(this.#state, this.#now());
+    if (this.#run.isRunning) return this.#run.isWaiting && isForsaken(this.#state, this.#now());
     return this.#state.attached.size === 0;
   }
 

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AssertionFailed } from "../../src/protocol/assert.ts";
-import { hasReaderBehind, isForsaken } from "../../src/core/host-state.ts";
-import { type Input, step } from "../../src/core/hosted-stream.ts";
+import { hasReaderBehind } from "../../src/core/host-state.ts";
+import { type Input, isForsaken, step } from "../../src/core/hosted-stream.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import {
   abort,

@@ -3,9 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CANCELLED } from "../../src/agent/turn-io.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
-import { LetGo } from "../../src/protocol/let-go.ts";
+import { CANCELLED, LetGo } from "../../src/protocol/let-go.ts";
 import type { Generation, Reader } from "./generation.ts";
 import { isUsersStop } from "./provider.ts";
 import { ProviderChecks } from "./provider-checks.ts";

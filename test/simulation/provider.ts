@@ -15,9 +15,8 @@ import {
   type Models,
 } from "../../src/agent/index.ts";
 import { isFenced } from "../../src/agent/models/line/line-wire.ts";
-import { CANCELLED } from "../../src/agent/turn-io.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
-import { LetGo } from "../../src/protocol/let-go.ts";
+import { CANCELLED, LetGo } from "../../src/protocol/let-go.ts";
 import {
   continuing,
   type Generation,

@@ -213,7 +213,7 @@ test("A3: where the log was moved past the damage, a page whose number is lost m
   write(1, "a", "z");
   store.engine.keepHouse(({ log }) => log.truncate());
   write(2, "a");
-  write(3, "a", "z");
+  write(3, "a", "z", "b", "c", "d", "e");
   write(4, "a");
   const unmoved = store.copy();
   // The pages are in the database now, and still in the log: the next commit would begin it anew.
@@ -221,11 +221,11 @@ test("A3: where the log was moved past the damage, a page whose number is lost m
   const moved = store.copy();
   store.engine.close();
   const pages = pagesOf(unmoved);
-  const onlyOfZ = 1 + pages.findIndex((page) => pages.indexOf(page) === pages.lastIndexOf(page));
+  const writtenOnce = 1 + pages.findIndex((page) => pages.indexOf(page) === pages.lastIndexOf(page));
   const plan = (folder: string): SalvagePlan =>
     planSalvage(
       join(
-        damaged(folder, (log) => wipe(log, onlyOfZ)),
+        damaged(folder, (log) => wipe(log, writtenOnce)),
         DATABASE_FILE,
       ),
     );
