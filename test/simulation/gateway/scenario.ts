@@ -30,8 +30,8 @@ const CALM_MS_MAX = 60 * MINUTE_MS;
 /** What follows the end of an answer is done by then. */
 const TIDIED_MS = 1_000;
 const SESSION_TTL_MS = 10 * MINUTE_MS;
-/** Within the pause of most clients, or within that of slow ones only. */
-const REST_MS: readonly number[] = [400, GATEWAY_LIMITS.restMs];
+/** Within the pause of most clients, within that of slow ones only, or never, as on tables that nodes share. */
+const REST_MS: readonly number[] = [400, GATEWAY_LIMITS.restMs, Infinity];
 /** Longer than an answer is kept without a reader, and a session without its client. */
 const SILENCE_MS = SESSION_TTL_MS + MINUTE_MS;
 const CALM_STEPS_MAX = 200_000;
