@@ -310,12 +310,6 @@ function committed(state: State, nowMs: number): Step {
   return commitNext(welcomed, [...told, ...greetings]);
 }
 
-/** No client has been attached for a while, and no writer at another node is. */
-export function isForsaken(state: State, nowMs: number): boolean {
-  const { attached, attendedMs = nowMs, options } = state;
-  return attached.size === 0 && !hasWriter(state, nowMs) && nowMs - attendedMs >= options.restMs;
-}
-
 function tick(state: State, nowMs: number): Step {
   const [beaten, beats] = tickConnections(state, nowMs);
   let next = beaten;
