@@ -16,6 +16,8 @@ import { userMessage, wordOf } from "./rehearsal-messages.ts";
 
 const skip = obstacle() ?? false;
 const PATIENCE_MS = 120_000;
+/** A server ends behind three tries to open its store: a test that gets no processor for a second must not meet that. */
+const PAUSE_MS = 3_000;
 const HOME_KEY = new Uint8Array(32).fill(9);
 
 /** A server that opens its store anew after so long. */
@@ -73,7 +75,7 @@ test(
   "F5: when a full disk has room again, the same process opens its store, and every client goes on",
   { skip },
   async (t) => {
-    const { cli, server } = await serveWith(t, 300);
+    const { cli, server } = await serveWith(t, PAUSE_MS);
     const client = connected(t, server);
     const stream = await client.open({ first: userMessage("count to 200 every 10 ms") });
     const events = await readTo(stream, 20);
@@ -149,7 +151,7 @@ test(
   "D5: a stream that was opened without a store runs to its end beside the store that is back",
   { skip },
   async (t) => {
-    const { server } = await serveWith(t, 300);
+    const { server } = await serveWith(t, PAUSE_MS);
     const client = connected(t, server);
     await (
       await client.open({ first: userMessage("say hello") })
@@ -191,7 +193,7 @@ test(
     skip,
   },
   async (t) => {
-    const { server } = await serveWith(t, 300);
+    const { server } = await serveWith(t, PAUSE_MS);
     const request = "count to 100 every 20 ms";
     const cut = await chat(server, request, { stream: true });
     assert.equal(cut.status, 200);
