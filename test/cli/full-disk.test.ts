@@ -159,7 +159,7 @@ test(
     fillDisk(server.pid);
     await chat(server, "say hello");
     await says(server, "the store failed");
-    const degraded = await client.open({ first: userMessage("count to 100 every 30 ms") });
+    const degraded = await client.open({ first: userMessage("count to 200 every 40 ms") });
     await readTo(degraded, 0);
     assert.equal(degraded.status.durability, "none");
     makeRoom(server.pid);
