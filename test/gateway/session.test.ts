@@ -287,6 +287,7 @@ test("one request at a time is in the hand of a parked session", () => {
   assert.equal(stateAfter(GENERATING, { kind: "release" }), GENERATING);
   const again = stateAfter(taken, paused(calls));
   assert.ok(!canTake(again, again.record), "a pause that follows takes no request out of its hand");
+  assert.equal(stateAfter(PARKED, paused(ended())).at, "finished", "a turn that goes on without it is heard");
 });
 
 test("A8: what a request with results says goes in behind the record", () => {

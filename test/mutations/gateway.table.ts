@@ -7,6 +7,30 @@ const RETRIES = "src/gateway/retries.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "a session that waits for tools has only the grace period",
+    file: "test/gateway/session.test.ts",
+    test: "an answer without a reader ends after the grace period, a session without its client after its time",
+    patches: [
+      {
+        file: "src/gateway/session.ts",
+        from: `return state.record.state === "parked" ? "ttl" : "grace";`,
+        to: `return "grace";`,
+      },
+    ],
+  },
+  {
+    name: "parked: a session does not hear `paused`",
+    file: "test/gateway/session.test.ts",
+    test: "one request at a time is in the hand of a parked session",
+    patches: [
+      {
+        file: "src/gateway/session.ts",
+        from: "const [next, effects] = react(state, input);",
+        to: `const [next, effects] = state.at === "parked" && input.kind === "paused" ? [state, NOTHING] : react(state, input);`,
+      },
+    ],
+  },
+  {
     name: "E2: an Idempotency-Key is the same for all principals",
     file,
     test: "E2: an Idempotency-Key belongs to its principal",

@@ -137,18 +137,6 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [{ file: SESSION, from: `if (state.readers > 0) return "none";`, to: "" }],
   },
   {
-    name: "a session that waits for tools has only the grace period",
-    breaks: "expiry",
-    hunter,
-    patches: [
-      {
-        file: SESSION,
-        from: `return state.record.state === "parked" ? "ttl" : "grace";`,
-        to: `return "grace";`,
-      },
-    ],
-  },
-  {
     name: "a clock that jumped does not end a session",
     breaks: "expiry",
     hunter,
@@ -203,18 +191,6 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
         file: SESSIONS,
         from: "if (this.#openOf(principal) >= openStreamsMax &&",
         to: "if (this.#openOf(principal) >= 1 &&",
-      },
-    ],
-  },
-  {
-    name: "a client is told tool calls before they are on the disk",
-    breaks: "paused",
-    hunter,
-    patches: [
-      {
-        file: DRIVER,
-        from: "    const owner = { principal: this.record.principal,",
-        to: "    this.#memory.settle(eventId);\n    const owner = { principal: this.record.principal,",
       },
     ],
   },

@@ -41,6 +41,8 @@ const UNMET: ReadonlySet<string> = new Set([
   "resuming over",
   // It waits with its stream open, as all did before some rested.
   "parked rest",
+  // A session that rests and wakes hears it again.
+  "parked paused",
 ]);
 
 /** What hides the bug, where something does. */
