@@ -1,7 +1,7 @@
 /**
  * Brings the tables of a database up to what this software knows, and refuses what is too new for it.
  *
- * The row that says which version the tables have is also the lock: whoever changes tables locks it, in the transaction that makes the change. A transaction pooler keeps that lock as it keeps
+ * The row that says which version the tables have is also the lock: a node that changes tables locks it, in the transaction that makes the change. A transaction pooler keeps that lock as it keeps
  * the transaction, and the server gives it back with the connection of a node that dies. A node that falls silent in the middle (stopped, or cut off without a word) loses its transaction after a while.
  *
  * No lock is waited for longer than a moment, because the commits of other nodes queue behind a change that waits. What was in the way then is met again a little later.
