@@ -76,8 +76,9 @@ export function createKeeper(
     return streams.get(nameText(name));
   }
 
-  /** Undefined when the store is down. */
+  /** Undefined when the store is down. One part of it may fail while another still answers from memory. */
   async function load(name: StreamName): Promise<Live | Gone | Absent | undefined> {
+    if (isStoreLost) return undefined;
     try {
       return await context.store.load(name);
     } catch {

@@ -104,6 +104,12 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [{ file: LASTING, from: "server.stepAside();", to: "void server.shutdown();" }],
   },
   {
+    name: "D5: what a failed store still says from memory counts",
+    file: "test/server/lasting-server.test.ts",
+    test: "D5: a new stream runs without durability as soon as the store has failed",
+    patches: [{ file: "src/server/keeper.ts", from: "if (isStoreLost) return undefined;", to: "" }],
+  },
+  {
     name: "a log on a full disk ends the server",
     file: FULL_DISK_TEST,
     test: "a log on a full disk ends no server",

@@ -172,6 +172,16 @@ test("D5: a stream with nothing to commit stops as well when the store fails", a
   assert.equal(lasting.hostedCount, 0);
 });
 
+test("D5: a new stream runs without durability as soon as the store has failed, though a part of the store still answers", async (t) => {
+  const { lasting, client } = await start(t, echo);
+  lasting.standing.server.loseStore();
+  const degraded = await client.open({ first: bytes("one") });
+  const first = await degraded.events.next();
+  assert.ok(first.done !== true);
+  assert.equal(text(first.value.body), "echo one");
+  assert.equal(degraded.status.durability, "none");
+});
+
 /** A write of somebody else. */
 async function failWrite({ standing }: LastingServer<TestStanding>): Promise<void> {
   const name = { principal: "bob", idempotencyKey: "other" };
