@@ -16,6 +16,8 @@ const HANGING_MS = 120_000;
 /** As long as all tests of a run may take together, on a machine with much else to do. */
 const RUN_MS = 900_000;
 const FIRST_FAILURE = /^\s*not ok \d+ - (.*)\n/m;
+/** The last line of a run: everything is told. A process that does not end behind it, which was seen once in some hundred, is ended. */
+const LAST_LINE = /^# duration_ms .*\n/m;
 /** Where `npm test` keeps what its processes compile. */
 const compiled = fileURLToPath(new URL("node_modules/.cache/holdfast-compiled", root));
 const plant = new URL("../simulation/mutants/plant.ts", import.meta.url).href;
@@ -23,7 +25,7 @@ const plant = new URL("../simulation/mutants/plant.ts", import.meta.url).href;
 /** Resolves with the reason of the failure when the test noticed, undefined when it passed. Rejects when nothing was tried. */
 export async function runMutation({ patches, file, test }: Mutation): Promise<string | undefined> {
   checkFit(patches);
-  const { output } = await run(patches, argumentsFor(file, test));
+  const { output } = await run(patches, argumentsFor(file, test), LAST_LINE, 2 * HANGING_MS);
   const [, passed = "0"] = /^# pass (\d+)$/m.exec(output) ?? [];
   const failure = failureOf(output, test);
   if (failure === undefined && passed === "0") throw new Error(`no test ran: ${lastLinesOf(output)}`);
@@ -47,7 +49,7 @@ export async function runPatched(
   patches: readonly Patch[],
   args: readonly string[],
 ): Promise<string | undefined> {
-  const { code, output } = await run(patches, args, FIRST_FAILURE);
+  const { code, output } = await run(patches, args, FIRST_FAILURE, RUN_MS);
   if (code === 0) return undefined;
   const [, name] = FIRST_FAILURE.exec(output) ?? [];
   return name ?? lastLinesOf(output);
@@ -65,11 +67,12 @@ function argumentsFor(file: string, test: string): readonly string[] {
   ];
 }
 
-/** Ends when Node does, or when its output matches `until`; then with all processes that it has started. */
+/** Ends when Node does, when its output matches `until`, or after so long; then with all processes that it has started. */
 function run(
   patches: readonly Patch[],
   args: readonly string[],
-  until?: RegExp,
+  until: RegExp,
+  atMostMs: number,
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = spawn(process.execPath, args, {
@@ -90,12 +93,12 @@ function run(
     if (isRunning && child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
     child.kill("SIGKILL");
   };
-  const timer = setTimeout(end, until === undefined ? 2 * HANGING_MS : RUN_MS);
+  const timer = setTimeout(end, atMostMs);
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (text: string) => {
       output += text;
-      if (until?.test(output) === true) end();
+      if (until.test(output)) end();
     });
   }
   return new Promise((resolve, reject) => {
