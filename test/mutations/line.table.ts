@@ -3,6 +3,7 @@ import type { Mutation } from "./mutation.ts";
 
 const LINE = "src/agent/models/line/line-process.ts";
 const IN_PROCESS = "test/agent/models/line/line-process.test.ts";
+const IN_MEMORY = "test/agent/models/line/line-memory.test.ts";
 const ONE_READER = "D1: a call has one reader: the later host's, from the first byte";
 
 export const MUTATIONS: readonly Mutation[] = [
@@ -214,6 +215,18 @@ export const MUTATIONS: readonly Mutation[] = [
         to: "sameAsker(streamId, request.asker)",
       },
     ],
+  },
+  {
+    name: "E4: the line keeps the API key of a request for as long as its connection lives",
+    file: IN_MEMORY,
+    test: "E4: when an answer has begun, the line has the API key of its request no longer",
+    patches: [{ file: LINE, from: "send(url, { method });", to: "send(url, { method, headers: sent });" }],
+  },
+  {
+    name: "F2: a call beyond the bounds is read at full speed",
+    file: IN_MEMORY,
+    test: "F2: a line keeps no more than its bounds",
+    patches: [{ file: LINE, from: "call.kept.length - at > BEHIND_BYTES_MAX", to: "at > call.kept.length" }],
   },
   {
     name: "a server speaks to a line of another version",

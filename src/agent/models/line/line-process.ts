@@ -229,7 +229,9 @@ export class Line {
     const send = url.startsWith("https:") ? httpsRequest : httpRequest;
     // What the line keeps is what the server reads: nothing between them unpacks it.
     const sent = { ...headers, "accept-encoding": "identity", "content-length": String(body.length) };
-    const request = send(url, { method, headers: sent });
+    const request = send(url, { method });
+    // One by one, and not among the options: the agent keeps those for as long as the connection lives, with the API key (E4).
+    for (const [header, value] of Object.entries(sent)) request.setHeader(header, value);
     const call: Call = {
       name,
       label,

@@ -115,7 +115,7 @@ for (const [what, bounds] of [
     const { client, line } = await lineHere(t, rig, bounds);
     const response = await ask(client, rig.named("a"), provider.origin);
     await until(() => sent.bytes > 4 * MIB);
-    for (let before = -1; before !== sent.bytes; before = sent.bytes) await sleep(300);
+    for (let before = -1; before !== sent.bytes; await sleep(300)) before = sent.bytes;
     assert.ok(sent.bytes < 40 * MIB, `${sent.bytes} bytes were taken ahead of the reader`);
     const { nameOf, hostEpoch } = rig.named("a");
     assert.deepEqual(await client.find([nameOf(0)], hostEpoch), [undefined]);
