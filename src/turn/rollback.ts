@@ -4,6 +4,9 @@
  * A live reader has seen the beginning of a step that was cut off; the projection then passes over what it says again. A reader
  * that comes later has no use for it. A reader that returns has seen some of it, up to its last event, and gets neither what it has
  * nor what does not count.
+ *
+ * Thoughts are not taken back where no text was said behind them: a reader that was there has them as items of their own, and the items behind them
+ * are counted. So every reader gets them, whenever it comes, and finds each item at the same place.
  */
 import type { AgentServerMessage } from "../protocol/messages.ts";
 import type { AnswerDelta } from "./answer-delta.ts";
@@ -26,13 +29,22 @@ export function withoutRolledBack<Event extends AnswerEvent>(
   for (const event of events) {
     const rollbackTo = rollbackOf(event.message);
     if (rollbackTo !== undefined) {
+      const from = left.findLastIndex(({ eventId }) => eventId <= rollbackTo) + 1;
+      const givenUp = left.splice(from);
+      const hasText = givenUp.some(({ message }) => updateOf(message).case === "textDelta");
       // What a reader saw of an attempt that was given up after it left is still on its screen.
-      const keepThrough = seenThrough < event.eventId ? Math.max(rollbackTo, seenThrough) : rollbackTo;
-      while ((left.at(-1)?.eventId ?? 0) > keepThrough) left.pop();
+      const isSeen = ({ eventId }: Event): boolean => seenThrough < event.eventId && eventId <= seenThrough;
+      left.push(...givenUp.filter((one) => isSeen(one) || (!hasText && isThought(one))));
     }
     left.push(event);
   }
   return left;
+}
+
+/** Or says whose thought it is. */
+function isThought({ message }: AnswerEvent): boolean {
+  const { case: what } = updateOf(message);
+  return what === "thinkingDelta" || what === "thinkingCompleted" || what === "stepFallback";
 }
 
 function rollbackOf(message: AgentServerMessage): number | undefined {

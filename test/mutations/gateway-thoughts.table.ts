@@ -6,6 +6,7 @@ const PROMPT = "test/agent/models/prompt.test.ts";
 const EVENTS = "test/gateway/responses/events.test.ts";
 const CALL = "test/fetch/call.test.ts";
 const RULES = "test/fetch/rules.test.ts";
+const BEGUN_ANEW = "test/gateway/begun-anew.test.ts";
 const OF_ONE = "a token opens for its principal, in every process, and for no other";
 const LAST =
   "a history has each thought where it was thought, once, of the last attempt; what does not open is left out";
@@ -47,6 +48,26 @@ export const MUTATIONS: readonly Mutation[] = [
     file: TOKENS,
     test: "two thoughts never share a nonce, nor do two principals",
     patches: [{ file: "src/gateway/thought-tokens.ts", from: "      .update(plain)\n", to: "" }],
+  },
+  {
+    name: "G1: a thought that was given up is kept from readers that come later, whose items are then counted otherwise",
+    file: BEGUN_ANEW,
+    test: "G1: Responses: however often a step began anew in its thoughts",
+    patches: [
+      { file: "src/turn/rollback.ts", from: "(!hasText && isThought(one))", to: "hasText && isThought(one)" },
+    ],
+  },
+  {
+    name: "the thought of a new attempt is written into the item of the one that was given up, and signs for both",
+    file: BEGUN_ANEW,
+    test: "a thought that was given up is an item and a block of its own",
+    patches: [
+      {
+        file: "src/gateway/responses/response-output.ts",
+        from: 'return this.#open?.kind === "reasoning" ? this.#close("completed") : [];',
+        to: "return [];",
+      },
+    ],
   },
   {
     name: "the thoughts of an attempt that was given up go back too",

@@ -42,7 +42,9 @@ export class MessageBlocks {
         return [...this.#close(), ...delta.calls.flatMap((call) => this.#call(call))];
       case "ended":
         return this.#close();
+      // What follows is another thought, and is signed by itself.
       case "restarted":
+        return this.#open?.kind === "thinking" ? this.#close() : [];
       case "diverged":
         return [];
     }

@@ -92,7 +92,9 @@ export class ResponseOutput {
         return [...this.#close("completed"), ...delta.calls.flatMap((call) => this.#call(call))];
       case "ended":
         return this.#close(delta.finish === "stop" ? "completed" : "incomplete");
+      // What follows is another thought, and is signed by itself.
       case "restarted":
+        return this.#open?.kind === "reasoning" ? this.#close("completed") : [];
       case "diverged":
         return [];
     }
