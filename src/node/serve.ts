@@ -98,9 +98,12 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     models: options.models ?? {},
     environment: machine.env,
     line,
+    onBroke: (provider, { phase, why: cause }) =>
+      logger.info({ provider, phase, cause }, "a provider's answer broke"),
     onContinued: (how) => {
       const saved = SAVED_BY[how];
       if (saved !== undefined) onSaved(saved);
+      else logger.info("a step that was cut off begins anew");
     },
   });
   // Started now, so that the first call does not wait for it.

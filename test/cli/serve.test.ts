@@ -280,9 +280,11 @@ test("what was saved is one line: JSON in a pipe, in colour for a person at a te
   assert.equal(written.length, 1, "a log of errors alone has no others");
 
   // How a provider's answer was continued, as its counters tell it.
-  const counters = new ProviderCounters((how) => {
-    const one = SAVED_BY[how];
-    if (one !== undefined) say(one);
+  const counters = new ProviderCounters({
+    onContinued: (how) => {
+      const one = SAVED_BY[how];
+      if (one !== undefined) say(one);
+    },
   });
   counters.continued("acme", "replay");
   counters.continued("acme", "prefill");
@@ -311,13 +313,13 @@ test("what was saved is one line: JSON in a pipe, in colour for a person at a te
   assert.match(shown[1] ?? "", /ESC\[31ma failed assertion.*\nError: a bug\n +at /);
 });
 
-test("an answer whose provider broke off continues, and the log says so in one line", async (t) => {
+test("an answer whose provider broke off continues, and the log says so in one line; on level info another one says where it broke", async (t) => {
   const cli = new Cli(t);
   const provider = await scriptedProvider(t, FLAVOURS.vllm, { breaks: [{ behind: 8, how: "fin" }] });
   const local = { ...provider.config, apiKeyEnv: "LOCAL_KEY" };
   const config = { providers: { local }, models: { offered: [`local/${MODEL}`] } };
   writeFileSync(join(cli.home, "holdfast.config.json"), JSON.stringify(config));
-  const server = await cli.serve([], { LOCAL_KEY: "of-the-provider" });
+  const server = await cli.serve(["--log-level", "info"], { LOCAL_KEY: "of-the-provider" });
   const response = await fetch(`${server.url}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${server.apiKey}`, "content-type": "application/json" },
@@ -326,10 +328,14 @@ test("an answer whose provider broke off continues, and the log says so in one l
   assert.match(await response.text(), /before the night, as 風 does in spring\./);
   assert.equal(provider.calls.length, 2);
   server.signal("SIGTERM");
-  const lines = (await server.exit).stderr.split("\n").filter((line) => line.includes('"saved"'));
+  const log = (await server.exit).stderr.split("\n");
+  const lines = log.filter((line) => line.includes('"saved"'));
   assert.equal(lines.length, 1);
   const { saved, msg } = SAVED_LINE.parse(JSON.parse(lines[0] ?? ""));
   assert.deepEqual([saved, msg], ["continued", "continued after the provider broke off"]);
+  const broken = log.filter((line) => line.includes("a provider's answer broke"));
+  assert.equal(broken.length, 1);
+  assert.match(broken[0] ?? "", /"provider":"local","phase":"text","cause":"(?:eof|reset)"/);
 });
 
 const SAVED_LINE = z.object({ saved: z.string(), msg: z.string() });

@@ -17,6 +17,14 @@ export interface TargetWatch extends UpstreamWatch {
 /** How an answer that was cut off or broke continues: read on at the provider, read again from the line, prefilled, or its step begun anew. */
 export type ContinuedBy = "resume" | "replay" | "prefill" | "restart";
 
+/** For the log of a server. */
+export interface ProviderNews {
+  /** A provider's answer broke, or did not come. */
+  readonly onBroke?: ((provider: string, report: Pick<BreakReport, "phase" | "why">) => void) | undefined;
+  /** An answer that was cut off or broke continues in this way. */
+  readonly onContinued?: ((how: ContinuedBy) => void) | undefined;
+}
+
 /** Name, meaning and the counts by their labels. */
 type Family = readonly [name: string, help: string, counts: ReadonlyMap<string, number>];
 
@@ -33,10 +41,10 @@ export class ProviderCounters {
   /** When the steps under way lost their answer, by what stands for the step. */
   readonly #lostMs = new WeakMap<object, number>();
 
-  readonly #onContinued: (how: ContinuedBy) => void;
+  readonly #news: ProviderNews;
 
-  constructor(onContinued: (how: ContinuedBy) => void = () => undefined) {
-    this.#onContinued = onContinued;
+  constructor(news: ProviderNews = {}) {
+    this.#news = news;
   }
 
   asked(provider: string): void {
@@ -46,10 +54,13 @@ export class ProviderCounters {
   watch(provider: string): TargetWatch {
     const label = labelOf(provider);
     return {
-      onBreak: (report) => this.#broke(label, report),
+      onBreak: (report) => {
+        this.#broke(label, report);
+        this.#news.onBroke?.(provider, report);
+      },
       onResumed: (silentMs) => {
         add(this.#continued, `${label},how="resume"`, 1);
-        this.#onContinued("resume");
+        this.#news.onContinued?.("resume");
         this.#heardAgain(label, silentMs);
       },
       onSaved: () => add(this.#saved, `${label},how="resume"`, 1),
@@ -86,7 +97,7 @@ export class ProviderCounters {
     const join = how === "prefill" ? ',join="proved"' : how === "unproved" ? ',join="unproved"' : "";
     const way = how === "unproved" ? "prefill" : how;
     add(this.#continued, `${labelOf(provider)},how="${way}"${join}`, 1);
-    this.#onContinued(way);
+    this.#news.onContinued?.(way);
   }
 
   /** As Prometheus reads them. */

@@ -24,7 +24,7 @@ import { COOLDOWN, newHealth } from "./routing/health.ts";
 import { type AskedTarget, RoutedModel } from "./routing/routed-model.ts";
 import { RateLimits } from "./rate-limits.ts";
 import { Continuations, prefillFormOf } from "./prefill.ts";
-import { type ContinuedBy, ProviderCounters } from "./provider-counters.ts";
+import { ProviderCounters, type ProviderNews } from "./provider-counters.ts";
 import { rehearsalModel } from "./rehearsal.ts";
 import type { LineClient } from "./line/line-client.ts";
 import type { HeldRequests } from "./line/line-fetch.ts";
@@ -52,7 +52,7 @@ export interface ModelsConfig {
   readonly fallbacks?: Readonly<Record<string, readonly string[]>>;
 }
 
-export interface ModelsOptions {
+export interface ModelsOptions extends ProviderNews {
   readonly providers?: Readonly<Record<string, ProviderConfig>>;
   readonly models?: ModelsConfig;
   readonly environment: Environment;
@@ -60,8 +60,6 @@ export interface ModelsOptions {
   readonly patience?: Partial<Patience>;
   /** Holds calls beside this process; undefined: they end with it. */
   readonly line?: LineClient | undefined;
-  /** An answer that was cut off or broke continues in this way. */
-  readonly onContinued?: ((how: ContinuedBy) => void) | undefined;
 }
 
 export interface ProviderModels extends Models {
@@ -106,11 +104,12 @@ class Registry implements ProviderModels {
   readonly #named: NamedModels;
   readonly #fetch: Fetch;
   readonly #limits = new RateLimits();
-  readonly #counters = new ProviderCounters((how) => this.#options.onContinued?.(how));
+  readonly #counters: ProviderCounters;
   readonly #continuations: Continuations;
 
   constructor(options: ModelsOptions) {
     this.#options = options;
+    this.#counters = new ProviderCounters(options);
     this.#fetch = withoutRedirects(options.fetch ?? httpFetch);
     this.#providers = providersOf(options.providers ?? {}, options.environment);
     this.#continuations = new Continuations(this.#providers, this.#counters);
