@@ -16,7 +16,9 @@ import {
   scriptedProvider,
   type ScriptedProvider,
   STEADY_TEXT,
+  textOf as promptedText,
 } from "./models/providers/scripted.ts";
+import { type Fields, listOf } from "./models/providers/server.ts";
 import { endOf, kindsOf, textOf } from "./told.ts";
 import { TurnHost } from "./turn-host.ts";
 
@@ -160,6 +162,29 @@ test("G2: an answer that breaks again and again is continued twice, and each tim
     metrics(),
     /holdfast_provider_continued_total\{provider="test",how="prefill",join="proved"\} 2/,
   );
+});
+
+test("G1: a model that has proved a join, and writes something else here, gets all of the text once more; the join is counted as unproved", async (t) => {
+  let prompts = 0;
+  const script = (messages: readonly Fields[]) => {
+    const last = messages.at(-1);
+    if (last?.["role"] !== "assistant") return { text: STEADY_TEXT };
+    prompts++;
+    if (prompts === 2) return { text: "Nothing of the kind." };
+    return { text: prompts === 1 ? STEADY_TEXT : `${promptedText(last)} — and so on.` };
+  };
+  const broken = { behind: 10, how: "rst" } as const;
+  const { ask, provider, metrics } = await play(t, FLAVOURS.vllm, [broken, undefined, broken], {
+    script: { script },
+  });
+  assert.equal(textOf((await ask()).messages), STEADY_TEXT);
+  const { messages } = await ask();
+  assert.equal(endOf(messages).reason, TurnEndReason.COMPLETED);
+  assert.equal(provider.calls.length, 5);
+  const all = promptedText(listOf(provider.calls[4]?.body["messages"]).at(-1));
+  assert.equal(textOf(messages), `${all} — and so on.`);
+  assert.ok(STEADY_TEXT.startsWith(all) && all.length > 12);
+  assert.match(metrics(), /how="prefill",join="proved"\} 1\n.*how="prefill",join="unproved"\} 1/);
 });
 
 test("continue and prefill of the configuration hold", async (t) => {

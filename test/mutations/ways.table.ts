@@ -50,4 +50,10 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "G1: a join that nothing proved is counted as a proved one",
+    file: "test/agent/prefilled-steps.test.ts",
+    test: "G1: a model that has proved a join, and writes something else here",
+    patches: [{ file: "src/agent/turn.ts", from: 'isUnproved ? "unproved" : "prefill"', to: '"prefill"' }],
+  },
 ];

@@ -19,6 +19,9 @@ async function attempt(run: (seed: number) => Promise<unknown>, seed: number): P
     return undefined;
   } catch (failure) {
     if (!(failure instanceof WorldFailure)) throw failure;
+    // No seed has noticed what the bug does: its patch names what its file does not have.
+    if (failure.cause instanceof ReferenceError)
+      throw new Error(`it is no program: ${failure.cause.message}`, { cause: failure });
     const cause = failure.cause instanceof Error ? failure.cause.message : String(failure.cause);
     return `${seed}\t${cause.replaceAll(/[\t\n]/g, " ")}`;
   }

@@ -62,7 +62,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
       {
         file: DRIVER,
         from: `if (isNew && this.#state.at === "resuming")`,
-        to: `if ((isNew || isRestarted) && this.#state.at === "resuming")`,
+        to: `const isRestarted = deltas.some(({ kind }) => kind === "restarted");
+        if ((isNew || isRestarted) && this.#state.at === "resuming")`,
       },
     ],
   },
