@@ -36,6 +36,30 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "D1: the statement that commits does not compare the epoch",
+    file: "test/store/postgres/conformance.test.ts",
+    test: "D1: a claim raises the host epoch, and the fenced host's commit is refused",
+    patches: [
+      {
+        file: "src/store/postgres/commit-sql.ts",
+        from: "AND s.host_epoch = i.host_epoch AND s.next_seqno",
+        to: "AND s.next_seqno",
+      },
+    ],
+  },
+  {
+    name: "a commit is told what a later one of its chain changed",
+    file: DECISIONS,
+    test: "rows are locked before a group that does not only commit, or that changes a state behind another commit",
+    patches: [
+      {
+        file: "src/store/postgres/plan.ts",
+        from: "chain.length > 1 && !isNoChange(shapeOf(chain).change)",
+        to: "chain.length > 9 && !isNoChange(shapeOf(chain).change)",
+      },
+    ],
+  },
+  {
     name: "D1: a commit read back does not look at the epoch",
     file: DECISIONS,
     test: "D1: heads that stand elsewhere, another epoch or another stream of the name are a conflict",

@@ -4,15 +4,19 @@
  * An act is plain data, so that which of them share a group, and what each is answered, is decided by pure functions (`plan.ts`, `verdicts.ts`)
  * and not by the driver.
  */
-import type { StreamName } from "../../core/stream-state.ts";
+import type { StreamName, StreamState } from "../../core/stream-state.ts";
 import type { TableWrite } from "../table-store.ts";
 import type { Commit, Creation, HostLease } from "../stream-store.ts";
 import type { Statement } from "./driver.ts";
+
+/** What a stream has from its beginning, for ever. */
+export type Origin = Pick<StreamState, "keyCheck" | "conversationCheck" | "createdMs">;
 
 /** A stream by the number of its row. */
 export interface StreamPlace {
   readonly id: number;
   readonly period: number;
+  readonly origin: Origin;
 }
 
 interface OnStream {

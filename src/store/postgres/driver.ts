@@ -35,8 +35,9 @@ export interface Connection {
   readonly processId: number | undefined;
   /** Resolves when the connection is gone, whichever side ended it. */
   readonly gone: Promise<Error>;
-  /** Statements that are asked for one behind the other travel together. */
   ask(statement: Statement): Promise<Answer>;
+  /** One behind the other, in one piece: each is carried out, or refused because of one before it. */
+  askAll(statements: readonly Statement[]): Promise<readonly PromiseSettledResult<Answer>[]>;
   /** Called with each warning of the server. */
   onWarning: (() => void) | undefined;
   onNotification: ((payload: string) => void) | undefined;
@@ -127,6 +128,13 @@ function wrapped(client: Client, settings: Usable, gone: Promise<Error>): Connec
       const result: unknown = await client.query(query);
       // Several commands in one text: the last one's answer.
       return answerOf(Array.isArray(result) ? result.at(-1) : result);
+    },
+    askAll(statements) {
+      const socket = socketOf(client);
+      socket?.cork();
+      const answers = statements.map((statement) => connection.ask(statement));
+      socket?.uncork();
+      return Promise.allSettled(answers);
     },
     end: () => client.end(),
     cut: () => socketOf(client)?.destroy(),

@@ -9,15 +9,14 @@ import { nameKey } from "../stream-index.ts";
 import type { Gone } from "../stream-store.ts";
 import type { Act, CreateAct, StatementAct, WriteAct } from "./acts.ts";
 import { type Answer, number, type Row, type Statement, text } from "./driver.ts";
-import { type Chain, chainsOf } from "./plan.ts";
-import type { SynchronousCommit } from "./settings.ts";
-import { goneStream, type StoredStream, storedStream } from "./stream-rows.ts";
+import { commitStreams, lockStreams } from "./commit-sql.ts";
+import { type Chain, chainsOf, needsRowsBefore } from "./plan.ts";
+import type { Usable } from "./settings.ts";
+import { changingState, goneStream, type StoredStream, storedStream } from "./stream-rows.ts";
 import {
   claimStreams,
-  commitStreams,
   createStreams,
   expireStreams,
-  lockStreams,
   lookUp,
   releaseLeases,
   renewLeases,
@@ -41,16 +40,25 @@ export interface GroupStatements {
   outcome(
     answers: readonly Answer[],
   ): Outcome & { readonly rowsOf: ReadonlyMap<StatementAct, readonly Row[]> };
+  /** The streams that a group without locks has left out, from the same. */
+  leftOut(answers: readonly Answer[]): readonly number[];
 }
 
 /**
- * What is durable is decided by this transaction and not by a setting of the connection. The planner gets no choice: every row is found by an index, and a plan that was
- * made while the tables were small is right when they are large.
+ * The planner gets no choice: every row is found by an index, in the order in which they are asked for, and a plan that was made while the tables were small is right when they are large.
  */
-export function beginning(synchronousCommit: SynchronousCommit): Statement {
-  return {
-    text: `BEGIN; SET LOCAL synchronous_commit = ${synchronousCommit}; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`,
-  };
+const WAYS_OFF = ["enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"];
+
+/** For all groups of a connection; behind a pooler, which forgets it, each group says it for itself. */
+export const PLANNING: Statement = { text: WAYS_OFF.map((way) => `SET ${way} = off`).join("; ") };
+
+/** What is durable is decided by this transaction and not by a setting of the connection. */
+export function beginning({
+  synchronousCommit,
+  isPooled,
+}: Pick<Usable, "synchronousCommit" | "isPooled">): Statement {
+  const planning = isPooled ? WAYS_OFF.map((way) => `; SET LOCAL ${way} = off`) : [];
+  return { text: `BEGIN; SET LOCAL synchronous_commit = ${synchronousCommit}${planning.join("")}` };
 }
 
 export const COMMIT: Statement = { text: "COMMIT" };
@@ -75,7 +83,10 @@ export function groupStatements(sender: Sender, acts: readonly Act[]): GroupStat
   const creates = of("create").toSorted((a, b) => Buffer.compare(nameBytes(a), nameBytes(b)));
   const writes = of("write");
   const extra = of("statement");
-  const ids = new Set(acts.flatMap((act) => ("place" in act ? [act.place.id] : [])));
+  const ids = [...new Set(acts.flatMap((act) => ("place" in act ? [act.place.id] : [])))].toSorted(
+    (a, b) => a - b,
+  );
+  const isLocking = needsRowsBefore(acts, chains);
 
   const statements: Statement[] = [];
   /** Adds statements; returns where the last one's answer will be. */
@@ -87,13 +98,10 @@ export function groupStatements(sender: Sender, acts: readonly Act[]): GroupStat
     list.length === 0 ? undefined : add(make(list));
 
   const receiptAt = add(receipt(sender));
-  const lockAt = addFor(
-    [...ids].toSorted((a, b) => a - b),
-    lockStreams,
-  );
+  const lockAt = isLocking ? addFor(ids, lockStreams) : undefined;
   const commitAt = addFor(chains, (list) => commitStreams(store, list));
   if (creates.length > 0) add(...createStreams(store, creates));
-  add(...storeContents(store, acts), trimLogs(chains), removeLetters(chains));
+  add(...storeContents(store, acts, chains), trimLogs(chains), removeLetters(chains));
   const madeAt = addFor(creates, lookUp);
   const claimAt = addFor(of("claim"), (list) => claimStreams(store, list));
   const renewAt = addFor(of("renew"), (list) => renewLeases(store, list));
@@ -105,6 +113,12 @@ export function groupStatements(sender: Sender, acts: readonly Act[]): GroupStat
 
   return {
     statements,
+    leftOut(answers) {
+      const done = commitAt === undefined ? undefined : answers[commitAt]?.rows.length;
+      if (isLocking || done === undefined || done === ids.length) return [];
+      const taken = new Set(answers[commitAt ?? 0]?.rows.map((row) => number(row, "id")));
+      return ids.filter((id) => !taken.has(id));
+    },
     outcome(answers) {
       const rowsAt = (at: number | undefined): readonly Row[] =>
         at === undefined ? [] : (answers[at]?.rows ?? []);
@@ -113,10 +127,12 @@ export function groupStatements(sender: Sender, acts: readonly Act[]): GroupStat
       const [mine] = rowsAt(receiptAt);
       assert(mine !== undefined, "a group has a receipt");
       const before = rowsAt(lockAt).map(storedStream);
+      const after = isLocking ? [] : rowsAt(commitAt);
       return {
         nowMs: number(mine, "now_ms"),
         rowVersion: number(mine, "row_version"),
         before: new Map(before.map((stream) => [stream.id, stream])),
+        after: new Map(after.map((row) => [number(row, "id"), changingState(row)])),
         chains: chainsById(chains),
         applied: {
           commit: idsAt(commitAt),

@@ -7,16 +7,14 @@
  * Invariant: at most one group is under way, and the next one leaves when the fate of this one is known (A3).
  */
 import type { HoldfastError } from "../../protocol/errors.ts";
+import { given } from "../../protocol/given.ts";
 import { type Act, bytesOf } from "./acts.ts";
-import type { Answer, Row, Statement } from "./driver.ts";
+import type { Row, Statement } from "./driver.ts";
 import { unavailable } from "./failures.ts";
-import { fateOf, hasHappened } from "./group-fate.ts";
-import { beginning, COMMIT, groupStatements, namesIn, readBackOf, writesIn } from "./group-statements.ts";
+import type { Found, GroupCarrier } from "./group-carrier.ts";
+import { hasHappened } from "./group-fate.ts";
 import { groupLength } from "./plan.ts";
-import { lookUp } from "./stream-sql.ts";
-import type { Opening, Openings } from "./openings.ts";
-import { rowVersions } from "./table-sql.ts";
-import type { Outcome, ReadBack, Verdict } from "./verdicts.ts";
+import type { ReadBack, Verdict } from "./verdicts.ts";
 
 /** An act, and how its answers are judged. */
 export interface Asked<T> {
@@ -25,8 +23,6 @@ export interface Asked<T> {
   /** The same when the group happened and its answer was lost. */
   readonly readBack: (found: ReadBack) => Verdict<T>;
 }
-
-export type Found = Outcome & { readonly rowsOf: ReadonlyMap<Act, readonly Row[]> };
 
 /** How long a group took, from its sending to its answer, and how many bytes of bodies it had. */
 export interface GroupSize {
@@ -54,8 +50,7 @@ interface Waiting {
 const TRIES_MAX = 20;
 
 export class GroupWriter {
-  readonly #openings: Openings;
-  readonly #answerMsMax: number;
+  readonly #carrier: GroupCarrier;
   readonly #told: Partial<ToldOfGroups>;
   #queue: Waiting[] = [];
   #pumping: Promise<void> | undefined;
@@ -64,9 +59,8 @@ export class GroupWriter {
   #failure: HoldfastError | undefined;
   readonly #failed = Promise.withResolvers<HoldfastError>();
 
-  constructor(openings: Openings, answerMsMax: number, told: Partial<ToldOfGroups> = {}) {
-    this.#openings = openings;
-    this.#answerMsMax = answerMsMax;
+  constructor(carrier: GroupCarrier, told: Partial<ToldOfGroups> = {}) {
+    this.#carrier = carrier;
     this.#told = told;
   }
 
@@ -102,7 +96,7 @@ export class GroupWriter {
   async close(): Promise<void> {
     this.#isClosing = true;
     await this.#pumping;
-    await this.#openings.close();
+    await this.#carrier.close();
   }
 
   fail(cause: unknown): void {
@@ -135,27 +129,20 @@ export class GroupWriter {
 
   /** Returns when each act has its answer or waits for the next group. Rejects when the store has failed. */
   async #carryOut(waiting: readonly Waiting[]): Promise<void> {
+    const acts = waiting.map(({ act }) => act);
     for (let tries = 1; ; tries++) {
-      const opening = await this.#openings.current();
       const groupNumber = ++this.#groupNumber;
-      const acts = waiting.map(({ act }) => act);
-      const group = groupStatements({ ...opening, groupNumber }, acts);
-      const { settings } = opening.connection;
-      const all = [beginning(settings.synchronousCommit), ...group.statements, COMMIT];
       const beganMs = performance.now();
-      const { results, hasWarning } = await this.#send(opening, all);
-      const fate = fateOf(results, hasWarning);
+      const fate = await this.#carrier.carry(groupNumber, acts);
       if (fate.kind === "committed") {
         const seconds = (performance.now() - beganMs) / 1_000;
         this.#told.onGroup?.({ seconds, bytes: acts.reduce((sum, act) => sum + bytesOf(act), 0) });
-        const answers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
-        this.#settle(waiting, { outcome: group.outcome(answers.slice(1)) });
+        this.#settle(waiting, { outcome: fate.found });
         return this.#told.onDurable?.(acts);
       }
       if (fate.kind === "unknown") {
-        const next = await this.#openings.replace(opening, fate.cause);
-        if (hasHappened(groupNumber, next)) {
-          this.#settle(waiting, { back: await this.#readBack(acts, next) });
+        if (hasHappened(groupNumber, await this.#carrier.settle(fate.cause))) {
+          this.#settle(waiting, { back: await this.#carrier.readBack(acts) });
           return this.#told.onDurable?.(acts);
         }
         if (tries === TRIES_MAX) throw fate.cause;
@@ -184,27 +171,18 @@ export class GroupWriter {
     });
     this.#queue.unshift(...left);
   }
+}
 
-  /** Sends everything at once and waits for all answers, as long as there is hope for one. */
-  async #send(
-    { connection }: Opening,
-    statements: readonly Statement[],
-  ): Promise<{ readonly results: readonly PromiseSettledResult<Answer>[]; readonly hasWarning: boolean }> {
-    let hasWarning = false;
-    connection.onWarning = () => (hasWarning = true);
-    const timer = setTimeout(() => connection.cut(), this.#answerMsMax);
-    const results = await Promise.allSettled(statements.map((statement) => connection.ask(statement)));
-    clearTimeout(timer);
-    connection.onWarning = undefined;
-    return { results, hasWarning };
-  }
-
-  async #readBack(acts: readonly Act[], opening: Opening): Promise<ReadBack> {
-    const { connection, receipt } = opening;
-    const [streams, rows] = await Promise.all([
-      connection.ask(lookUp(namesIn(acts))),
-      connection.ask(rowVersions(writesIn(acts))),
-    ]);
-    return readBackOf(acts, receipt, streams.rows, rows.rows);
-  }
+/** A statement in a group of its own or with others; it may be carried out twice. */
+export function statement(
+  writer: GroupWriter,
+  statement: Statement,
+  tells?: string,
+): Promise<readonly Row[]> {
+  const act = { kind: "statement", statement, ...given({ tells }) } as const;
+  return writer.submit({
+    act,
+    answer: ({ rowsOf }) => ({ kind: "answer", answer: rowsOf.get(act) ?? [] }),
+    readBack: () => ({ kind: "again" }),
+  });
 }

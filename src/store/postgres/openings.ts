@@ -13,6 +13,7 @@ import { type Address, shown } from "./address.ts";
 import { connect, type Connection, number, type Row } from "./driver.ts";
 import { meaningOf, unavailable } from "./failures.ts";
 import type { Receipt } from "./group-fate.ts";
+import { PLANNING } from "./group-statements.ts";
 
 export interface Opening extends Receipt {
   readonly connection: Connection;
@@ -91,6 +92,7 @@ export class Openings {
     const timer = setTimeout(() => connection.cut(), this.#patienceMs);
     try {
       await this.#endProcess(connection, old?.connection.processId);
+      if (!connection.settings.isPooled) await connection.ask(PLANNING);
       const opening = { connection, store: this.#store, ...(await this.#raiseTerm(connection)) };
       this.#current = opening;
       void this.#watch(opening);

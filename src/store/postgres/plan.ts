@@ -101,6 +101,17 @@ export function chainsOf(acts: readonly Act[]): readonly Chain[] {
   return [...chains.values()].toSorted(([a], [b]) => a.place.id - b.place.id);
 }
 
+/**
+ * Whether the rows have to be locked and read before anything changes them. One statement alone locks them in the order of their ids by itself, and tells how they are behind it. What
+ * they were before is needed for what is not a commit, and for a commit whose state a later one of its chain changes.
+ */
+export function needsRowsBefore(acts: readonly Act[], chains: readonly Chain[]): boolean {
+  return (
+    acts.some((act) => "place" in act && act.kind !== "commit") ||
+    chains.some((chain) => chain.length > 1 && !isNoChange(shapeOf(chain).change))
+  );
+}
+
 /** What a chain does as a whole. */
 export interface ChainShape {
   readonly expected: Expected;

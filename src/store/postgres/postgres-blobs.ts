@@ -10,7 +10,8 @@ import type { BlobStore } from "../blob-store.ts";
 import { checkGot, checkPut, damagedBlob } from "../blob-store.ts";
 import { sha256Hex } from "../memory-blob-store.ts";
 import { bytes, number, type Row, type Statement, text } from "./driver.ts";
-import { statement, type StoreParts } from "./postgres-streams.ts";
+import { statement } from "./group-writer.ts";
+import type { StoreParts } from "./stream-questions.ts";
 
 const PART_BYTES = 512 * 1024;
 const UNNAMED_MS = 24 * 3_600_000;

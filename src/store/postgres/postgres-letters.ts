@@ -6,9 +6,8 @@ import type { Letters } from "../letters.ts";
 import type { StreamPlace } from "./acts.ts";
 import type { Bell } from "./bell.ts";
 import { hintOf } from "./bell-payload.ts";
-import type { GroupWriter } from "./group-writer.ts";
+import { type GroupWriter, statement } from "./group-writer.ts";
 import { discardLetters, letterIn, postLetter, readLetters } from "./letter-sql.ts";
-import { statement } from "./postgres-streams.ts";
 import type { Readers } from "./readers.ts";
 import { assertName, assertText } from "./stream-rows.ts";
 

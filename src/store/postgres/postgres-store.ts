@@ -14,6 +14,7 @@ import { parseAddress, type Variables } from "./address.ts";
 import { Bell } from "./bell.ts";
 import { newsOf } from "./bell-payload.ts";
 import { connect } from "./driver.ts";
+import { SqlCarrier } from "./group-carrier.ts";
 import { type GroupSize, GroupWriter } from "./group-writer.ts";
 import { migrate } from "./migrate.ts";
 import { Openings } from "./openings.ts";
@@ -23,6 +24,7 @@ import { postgresLetters } from "./postgres-letters.ts";
 import { postgresStreams } from "./postgres-streams.ts";
 import { postgresTables } from "./postgres-tables.ts";
 import { Readers } from "./readers.ts";
+import { streamQuestions } from "./stream-questions.ts";
 
 export interface PostgresOptions {
   /** Stand in for what the address does not say. Default: this process's environment. */
@@ -70,11 +72,11 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     await first.end().catch(() => undefined);
   }
   const openings = new Openings(address, patienceMs);
-  const { connection } = await openings.first();
-  const { durability, isPooled } = connection.settings;
+  const opening = await openings.first();
+  const { durability, isPooled } = opening.connection.settings;
   const bell =
     options.isRinging === true && !isPooled ? new Bell(address, openings.applicationName) : undefined;
-  const writer = new GroupWriter(openings, answerMsMax, {
+  const writer = new GroupWriter(new SqlCarrier(openings, opening, answerMsMax), {
     ...given({ onGroup: options.onGroup }),
     onDurable: (acts) => bell?.ring(newsOf(acts)),
   });
@@ -96,7 +98,8 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
       await own.end();
     }
   };
-  const { streams, placeOf } = postgresStreams({ ...parts, keepLog });
+  const questions = streamQuestions({ ...parts, keepLog });
+  const { streams, placeOf } = postgresStreams({ ...parts, questions });
   return {
     streams,
     letters: postgresLetters({ writer, readers, bell, placeOf }),

@@ -2,8 +2,8 @@
 import type { TableRow, TableStore, TableWrite } from "../table-store.ts";
 import { assertBatch, assertKey, byBatchesOfOne } from "../table-store.ts";
 import { bytes, number, optional, type Row, type Statement, text } from "./driver.ts";
-import type { GroupWriter } from "./group-writer.ts";
-import { statement, type StoreParts } from "./postgres-streams.ts";
+import { type GroupWriter, statement } from "./group-writer.ts";
+import type { StoreParts } from "./stream-questions.ts";
 import { writeReadBack, writeVerdict } from "./verdicts.ts";
 
 const LIVE = "(expires_ms IS NULL OR expires_ms > holdfast.now_ms())";

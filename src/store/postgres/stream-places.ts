@@ -29,8 +29,11 @@ export class StreamPlaces {
     return this.#known.get(nameKey(name));
   }
 
-  learn(name: StreamName, { id, period }: StoredStream): void {
-    putLast(this.#known, nameKey(name), { id, period }, PLACES_MAX);
+  learn(name: StreamName, { id, period, state }: StoredStream): StreamPlace {
+    const { keyCheck, conversationCheck, createdMs } = state;
+    const place = { id, period, origin: { keyCheck, conversationCheck, createdMs } };
+    putLast(this.#known, nameKey(name), place, PLACES_MAX);
+    return place;
   }
 
   forget(name: StreamName): void {
@@ -53,7 +56,6 @@ export class StreamPlaces {
     const found = await this.#load(name);
     if (found === undefined) return { kind: "absent" };
     if ("kind" in found) return found;
-    this.learn(name, found);
-    return { kind: "live", place: { id: found.id, period: found.period } };
+    return { kind: "live", place: this.learn(name, found) };
   }
 }

@@ -25,12 +25,34 @@ export const STREAM_COLUMNS = `s.id, s.period, s.birth, s.key_check, s.conversat
   s.host_epoch, s.host_id, s.lease_ms, s.lease_until_ms, s.writers, s.writer_epoch, s.next_seqno, s.event_head, s.event_floor,
   s.is_closed, s.is_aborted, s.end_reason`;
 
+/** What commits change, beside the heads. */
+export type ChangingState = Pick<
+  StreamState,
+  "activityMs" | "writers" | "writerEpoch" | "closed" | "eventFloor" | "aborted" | "end"
+>;
+
+/** Of `s`, the same. */
+export const CHANGING_COLUMNS =
+  "s.id, s.activity_ms, s.writers, s.writer_epoch, s.event_floor, s.is_closed, s.is_aborted, s.end_reason";
+
 const ENDS: readonly EndReason[] = ["completed", "aborted", "failed"];
 
-export function storedStream(row: Row): StoredStream {
+export function changingState(row: Row): ChangingState {
   const end = optional(row, "end_reason", text);
   const reason = ENDS.find((known) => known === end);
   assert(reason !== undefined || end === undefined, "an end is one of ours");
+  return {
+    activityMs: number(row, "activity_ms"),
+    writers: writersIn(text(row, "writers")),
+    writerEpoch: number(row, "writer_epoch"),
+    closed: flag(row, "is_closed"),
+    eventFloor: number(row, "event_floor"),
+    aborted: flag(row, "is_aborted"),
+    end: reason,
+  };
+}
+
+export function storedStream(row: Row): StoredStream {
   return {
     id: number(row, "id"),
     period: number(row, "period"),
@@ -39,16 +61,10 @@ export function storedStream(row: Row): StoredStream {
       keyCheck: bytes(row, "key_check"),
       conversationCheck: optional(row, "conversation_check", bytes),
       createdMs: number(row, "created_ms"),
-      activityMs: number(row, "activity_ms"),
+      ...changingState(row),
       hostEpoch: number(row, "host_epoch"),
-      writers: writersIn(text(row, "writers")),
-      writerEpoch: number(row, "writer_epoch"),
       nextSeqno: number(row, "next_seqno"),
-      closed: flag(row, "is_closed"),
       eventHead: number(row, "event_head"),
-      eventFloor: number(row, "event_floor"),
-      aborted: flag(row, "is_aborted"),
-      end: reason,
     },
     lease: {
       hostId: text(row, "host_id"),

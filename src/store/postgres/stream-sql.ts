@@ -1,8 +1,8 @@
 /**
  * The statements by which a group changes streams. Each takes any number of streams at once, as arrays.
  *
- * Rows are first locked, in the order of their ids, by one statement; what follows never waits and sees what is there now. Every change compares in its own `WHERE`, so what does
- * not fit is left out (D1). What belongs to a stream (batches, blobs) is written for the rows that this very transaction has written: their `xmin` is its number.
+ * The first statement that touches rows locks them in the order of their ids: the one that commits, or one before it that only locks. What follows never waits and sees what is there
+ * now. Every change compares in its own `WHERE`, so what does not fit is left out (D1). What belongs to a stream (batches, blobs) is written for the rows that this very transaction has written: their `xmin` is its number.
  *
  * Everything is found by an index, row by row: the group's settings leave the planner no other way, however few rows there are yet.
  */
@@ -21,64 +21,6 @@ import { bigints, bodies, texts } from "./wire-arrays.ts";
 
 /** A row that this transaction has written. */
 export const OURS = "s.xmin = pg_current_xact_id()::xid";
-
-/** Locks the rows that will be changed, and tells how they are. */
-export function lockStreams(ids: readonly number[]): Statement {
-  return {
-    name: "holdfast-lock",
-    text: `SELECT s.* FROM unnest($1::bigint[]) AS i(id)
-      CROSS JOIN LATERAL (SELECT ${STREAM_COLUMNS} FROM holdfast.streams s WHERE s.id = i.id FOR UPDATE) s`,
-    values: [bigints(ids)],
-  };
-}
-
-export function commitStreams(store: number, chains: readonly Chain[]): Statement {
-  const shapes = chains.map(shapeOf);
-  const writers = shapes.map(({ change }) => change.writer);
-  return {
-    name: "holdfast-commit",
-    text: `UPDATE holdfast.streams s SET
-        activity_ms = greatest(s.activity_ms, r.now_ms),
-        idle_slot = greatest(s.activity_ms, r.now_ms) / ${IDLE_SLOT_MS},
-        lease_until_ms = greatest(s.lease_until_ms, r.now_ms + s.lease_ms),
-        next_seqno = i.next_after, event_head = i.head_after,
-        is_closed = s.is_closed OR i.closes = 1, is_aborted = s.is_aborted OR i.aborts = 1,
-        end_reason = coalesce(s.end_reason, i.end_reason),
-        event_floor = coalesce(i.event_floor, s.event_floor),
-        writers = coalesce(i.writers, s.writers),
-        writer_count = coalesce(i.writer_count, s.writer_count),
-        writer_epoch = coalesce(i.writer_epoch, s.writer_epoch)
-      FROM holdfast.receipts r,
-        unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-          $10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::bigint[], $15::bigint[])
-        AS i(id, host_epoch, next_seqno, event_head, next_after, head_after, closes, aborts,
-          end_reason, event_floor, writers, writer_count, writer_epoch, is_sound)
-      WHERE r.store = $1 AND s.id = i.id AND i.is_sound = 1
-        AND s.host_epoch = i.host_epoch AND s.next_seqno = i.next_seqno AND s.event_head = i.event_head
-        AND (i.head_after = i.event_head OR s.end_reason IS NULL)
-        AND (i.next_after = i.next_seqno OR NOT s.is_closed)
-        AND (i.event_floor IS NULL OR i.event_floor BETWEEN s.event_floor AND i.head_after + 1)
-        AND (i.writer_epoch IS NULL OR (i.writer_epoch >= s.writer_epoch AND i.writer_count >= s.writer_count))
-      RETURNING s.id`,
-    values: [
-      store,
-      bigints(chains.map(([{ place }]) => place.id)),
-      bigints(shapes.map(({ expected }) => expected.hostEpoch)),
-      bigints(shapes.map(({ expected }) => expected.nextSeqno)),
-      bigints(shapes.map(({ expected }) => expected.eventHead)),
-      bigints(shapes.map(({ after }) => after.nextSeqno)),
-      bigints(shapes.map(({ after }) => after.eventHead)),
-      bigints(shapes.map(({ change }) => Number(change.closed === true))),
-      bigints(shapes.map(({ change }) => Number(change.aborted === true))),
-      texts(shapes.map(({ change }) => change.end)),
-      bigints(shapes.map(({ change }) => change.eventFloor)),
-      texts(writers.map((writer) => writer && writersText(writer.writers))),
-      bigints(writers.map((writer) => writer?.writers.length)),
-      bigints(writers.map((writer) => writer?.writerEpoch)),
-      bigints(shapes.map(({ isSound }) => Number(isSound))),
-    ],
-  };
-}
 
 /** In the order of their names, everywhere: two nodes that make the same streams at once do not wait for each other in a circle. */
 export function createStreams(store: number, acts: readonly CreateAct[]): readonly Statement[] {
@@ -157,9 +99,14 @@ interface Owned {
   readonly contents: Contents;
 }
 
-function ownedBy(acts: readonly Act[]): readonly Owned[] {
+function ownedBy(acts: readonly Act[], chains: readonly Chain[]): readonly Owned[] {
+  const alone = new Set(chains.filter(({ length }) => length === 1).map(([act]) => act));
   return acts.flatMap((act): readonly Owned[] => {
-    if (act.kind === "commit") return [{ name: act.name, place: act.place, contents: act.commit }];
+    if (act.kind === "commit") {
+      // Its batches are stored with it.
+      const contents = alone.has(act) ? { ...act.commit, events: undefined, chunks: undefined } : act.commit;
+      return [{ name: act.name, place: act.place, contents }];
+    }
     if (act.kind !== "create" || act.creation.first === undefined) return [];
     return [{ name: act.name, place: undefined, contents: act.creation.first }];
   });
@@ -189,7 +136,7 @@ function storeBatches(batches: readonly OwnedBatch[]): readonly Statement[] {
       name: "holdfast-log",
       text: `${into} FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[])
           AS b(id, log, first, count, sealed, macs)
-        JOIN holdfast.streams s ON s.id = b.id AND ${OURS}`,
+        CROSS JOIN LATERAL (SELECT s.period, s.id FROM holdfast.streams s WHERE s.id = b.id AND ${OURS} OFFSET 0) s`,
       values: [bigints(there.map(({ place }) => place?.id)), ...columns(there)],
     });
   }
@@ -205,9 +152,13 @@ function storeBatches(batches: readonly OwnedBatch[]): readonly Statement[] {
   return statements;
 }
 
-/** The bodies of all commits and creations, for those streams that were written. */
-export function storeContents(store: number, acts: readonly Act[]): readonly Statement[] {
-  const owned = ownedBy(acts);
+/** The bodies of all commits and creations that are not stored yet, for those streams that were written. */
+export function storeContents(
+  store: number,
+  acts: readonly Act[],
+  chains: readonly Chain[],
+): readonly Statement[] {
+  const owned = ownedBy(acts, chains);
   const batches = owned.flatMap(({ name, place, contents }) =>
     LOGS.flatMap((log: LogName): readonly OwnedBatch[] => {
       const batch = contents[log];

@@ -15,7 +15,7 @@ import type { BatchResult } from "../table-store.ts";
 import type { Committed, Conflict, Gone, Held, Live } from "../stream-store.ts";
 import type { ClaimAct, CommitAct, CreateAct, ExpireAct, ReleaseAct, RenewAct, WriteAct } from "./acts.ts";
 import { behind, type Chain, shapeOf } from "./plan.ts";
-import type { StoredStream } from "./stream-rows.ts";
+import type { ChangingState, StoredStream } from "./stream-rows.ts";
 
 export type Verdict<T> =
   | { readonly kind: "answer"; readonly answer: T }
@@ -43,8 +43,10 @@ function refuse(error: Error): { readonly kind: "refuse"; readonly error: Error 
 export interface Outcome {
   readonly nowMs: number;
   readonly rowVersion: number;
-  /** The rows that were locked, as they were before the group. */
+  /** The rows that were locked, as they were before the group; of a group that locked none, those that it left out, as they are behind it. */
   readonly before: ReadonlyMap<number, StoredStream>;
+  /** The rows of commits in a group that locked none, as they are behind it. */
+  readonly after: ReadonlyMap<number, ChangingState>;
   readonly chains: ReadonlyMap<number, Chain>;
   /** Streams whose commits, claims, renewals, releases or expiries were carried out. */
   readonly applied: Readonly<
@@ -57,7 +59,11 @@ export interface Outcome {
 }
 
 export function commitVerdict(act: CommitAct, outcome: Outcome): Verdict<Committed | Conflict> {
-  const { id } = act.place;
+  const { id, origin } = act.place;
+  const after = outcome.after.get(id);
+  if (after !== undefined) {
+    return answer({ kind: "committed", state: { ...origin, ...after, ...behind(act.commit) } });
+  }
   const found = outcome.before.get(id);
   if (found === undefined) return answer({ kind: "conflict", state: undefined });
   const chain = outcome.chains.get(id) ?? [act];

@@ -4,7 +4,9 @@
  * As text each body would be written as hexadecimal digits, twice as long, and escaped. In binary it is copied once.
  */
 
-const OID = { int8: 20, text: 25, bytea: 17 } as const;
+const OID = { int8: 20, text: 25, bytea: 17, jsonb: 3802 } as const;
+/** Before the text of each. */
+const JSONB_VERSION = 1;
 const HEAD_BYTES = 20;
 const INT8_BYTES = 8;
 const LENGTH_BYTES = 4;
@@ -33,6 +35,13 @@ export function texts(values: readonly (string | undefined)[]): Buffer {
     OID.text,
     values.map((value) => (value === undefined ? undefined : Buffer.from(value))),
   );
+}
+
+export function jsons(values: readonly (object | undefined)[]): Buffer {
+  const shown = values.map(
+    (value) => value && Buffer.concat([Uint8Array.of(JSONB_VERSION), Buffer.from(JSON.stringify(value))]),
+  );
+  return arrayOf(OID.jsonb, shown);
 }
 
 export function bodies(values: readonly Element[]): Buffer {

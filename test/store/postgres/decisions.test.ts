@@ -5,7 +5,7 @@ import { newStreamState, type StreamState } from "../../../src/core/stream-state
 import { ANYTHING, hintOf, newsOf, payloadOf } from "../../../src/store/postgres/bell-payload.ts";
 import type { Act, ClaimAct, CommitAct, CreateAct, WriteAct } from "../../../src/store/postgres/acts.ts";
 import { fateOf, hasHappened } from "../../../src/store/postgres/group-fate.ts";
-import { chainsOf, groupLength } from "../../../src/store/postgres/plan.ts";
+import { chainsOf, groupLength, needsRowsBefore } from "../../../src/store/postgres/plan.ts";
 import type { StoredStream } from "../../../src/store/postgres/stream-rows.ts";
 import {
   claimReadBack,
@@ -33,12 +33,13 @@ import {
 } from "../../conformance/stream-fixtures.ts";
 
 const STATE = newStreamState(KEY_CHECK, 1_000, 1);
-const PLACE = { id: 7, period: 0 };
+const ORIGIN = { keyCheck: KEY_CHECK, conversationCheck: undefined, createdMs: 1_000 };
+const PLACE = { id: 7, period: 0, origin: ORIGIN };
 const NAME = streamName("s");
 
 function commitAct(state: StreamState, grow: Growth, key = "s", id = 7): CommitAct {
   const name = streamName(key);
-  return { kind: "commit", name, place: { id, period: 0 }, commit: growth(name, state, grow) };
+  return { kind: "commit", name, place: { ...PLACE, id }, commit: growth(name, state, grow) };
 }
 
 function writeAct(...keys: readonly string[]): WriteAct {
@@ -130,6 +131,17 @@ suite("what shares a group", () => {
       [3, 5, 9],
     );
   });
+
+  test("rows are locked before a group that does not only commit, or that changes a state behind another commit", () => {
+    const isNeeded = (...acts: readonly Act[]): boolean => needsRowsBefore(acts, chainsOf(acts));
+    const plain = commitAct(STATE, { events: 1 });
+    const behind = (grow: Growth): Act => commitAct({ ...STATE, eventHead: 1 }, grow);
+    const abort = { events: 1, change: { aborted: true } } as const;
+    assert.equal(isNeeded(plain, behind({ events: 1 }), writeAct("a"), STATEMENT), false);
+    assert.equal(isNeeded(commitAct(STATE, abort)), false);
+    assert.equal(isNeeded(plain, behind(abort)), true);
+    assert.equal(isNeeded(CLAIM), true);
+  });
 });
 
 suite("what became of a group", () => {
@@ -189,6 +201,7 @@ function outcome(
     nowMs: 5_000,
     rowVersion: 3,
     before: new Map(stored === undefined ? [] : [[stored.id, stored]]),
+    after: new Map(),
     chains: new Map(chainsOf(acts).map((chain) => [chain[0].place.id, chain])),
     applied: {
       commit: new Set(applied),
@@ -217,6 +230,23 @@ suite("what an act is answered", () => {
       kind: "committed",
       state: { ...STATE, activityMs: 5_000, nextSeqno: 1, eventHead: 3, aborted: true },
     });
+  });
+
+  test("a commit of a group that locked no row first is told its state from the row behind it", () => {
+    const one = commitAct(STATE, { events: 2 });
+    const two = commitAct({ ...STATE, eventHead: 2 }, { chunks: 1, events: 1 });
+    const writers = [{ journalId: "j", sinceSeqno: 0, sinceEvent: 0 }];
+    const row = { ...STATE, activityMs: 6_000, writers, writerEpoch: 3, closed: true };
+    const { keyCheck: _, ...changed } = row;
+    const found = { ...outcome([7], [one, two], undefined), after: new Map([[7, changed]]) };
+    const told = [commitVerdict(one, found), commitVerdict(two, found)];
+    assert.deepEqual(
+      told.map((verdict) => verdict.kind === "answer" && verdict.answer),
+      [
+        { kind: "committed", state: { ...row, eventHead: 2 } },
+        { kind: "committed", state: { ...row, nextSeqno: 1, eventHead: 3 } },
+      ],
+    );
   });
 
   test("a chain whose first commit does not fit: that one is a conflict, the others are judged anew", () => {
@@ -349,13 +379,13 @@ test("a payload names what a group did, below 8,000 bytes; what does not fit say
   const act = (id: number): Act => ({
     kind: "release",
     name: { principal: "p", idempotencyKey: String(id) },
-    place: { id, period: 0 },
+    place: { ...PLACE, id },
     hostEpoch: 1,
   });
   const tells: Act = { kind: "statement", statement: { text: "" }, tells: "node 1" };
   const silent: Act = { kind: "statement", statement: { text: "" } };
   const placeOf = ({ idempotencyKey }: { readonly idempotencyKey: string }) =>
-    idempotencyKey === "unknown" ? undefined : { id: Number(idempotencyKey), period: 0 };
+    idempotencyKey === "unknown" ? undefined : { ...PLACE, id: Number(idempotencyKey) };
   const hint = hintOf(payloadOf(new Set(newsOf([act(3), act(99), tells, silent]))), placeOf);
   const has = (idempotencyKey: string): boolean => hint.has({ principal: "p", idempotencyKey });
   assert.deepEqual(["3", "99", "4", "unknown"].map(has), [true, true, false, true]);

@@ -9,9 +9,9 @@ import { connect, type Connection, type Statement } from "../../../src/store/pos
 import { beginning, groupStatements } from "../../../src/store/postgres/group-statements.ts";
 import { openPostgresStore } from "../../../src/store/postgres/index.ts";
 import { readLetters } from "../../../src/store/postgres/letter-sql.ts";
-import { pageOf } from "../../../src/store/postgres/postgres-streams.ts";
 import { BY_KEYS } from "../../../src/store/postgres/readers.ts";
 import { PERIOD_MS } from "../../../src/store/postgres/schema.ts";
+import { pageOf } from "../../../src/store/postgres/stream-questions.ts";
 import { lookUp } from "../../../src/store/postgres/stream-sql.ts";
 import {
   created,
@@ -80,7 +80,11 @@ test("every statement of a group finds its rows by a key, in large tables", asyn
     url,
     "SELECT id::int, period::int FROM holdfast.streams WHERE principal = 'alice' ORDER BY idempotency_key",
   );
-  const place = (at: number) => ({ id: Number(rows[at]?.["id"]), period: Number(rows[at]?.["period"]) });
+  const place = (at: number) => ({
+    id: Number(rows[at]?.["id"]),
+    period: Number(rows[at]?.["period"]),
+    origin: states[at] ?? assert.fail(),
+  });
   const on = (at: number) => ({ name: NAMES[at] ?? assert.fail(), place: place(at) });
   const commit = growth(on(0).name, states[0] ?? assert.fail(), {
     chunks: 1,
@@ -107,20 +111,39 @@ test("every statement of a group finds its rows by a key, in large tables", asyn
   ];
   const connection = await connected(t, url);
   await asked(url, "INSERT INTO holdfast.receipts VALUES (1, 1, 0, 0, holdfast.now_ms())");
-  const { statements } = groupStatements({ store: 1, term: 1, groupNumber: 1 }, acts);
-  await connection.ask(beginning("on"));
-  for (const statement of statements) {
-    const plan = await planOf(connection, statement);
-    assert.ok(!plan.some((line) => line.includes("Seq Scan")), `${statement.name}\n${plan.join("\n")}`);
-    const touched = plan.filter((line) => /Scan.* on (streams|log_|rows|tombstones|letters)/.test(line));
-    const read = touched.map((line) => Number(/rows=([\d.]+)/.exec(line)?.[1] ?? 0));
-    assert.ok(
-      read.every((count) => count <= acts.length),
-      `${statement.name}\n${plan.join("\n")}`,
+  // Commits alone are a group of fewer statements.
+  for (const group of [acts, acts.slice(0, 2)]) {
+    const { statements } = groupStatements({ store: 1, term: 1, groupNumber: 1 }, group);
+    assert.equal(
+      statements.some(({ name }) => name === "holdfast-lock"),
+      group === acts,
     );
+    await connection.ask(beginning({ synchronousCommit: "on", isPooled: true }));
+    for (const statement of statements)
+      assertByKeys(statement, await planOf(connection, statement), group.length);
+    await connection.ask({ text: "ROLLBACK" });
   }
-  await connection.ask({ text: "ROLLBACK" });
 });
+
+function assertByKeys({ name }: Statement, plan: readonly string[], rowsMax: number): void {
+  const shown = `${name}\n${plan.join("\n")}`;
+  assert.ok(!plan.some((line) => line.includes("Seq Scan")), shown);
+  const touched = plan.filter((line) => /Scan.* on (streams|log_|rows|tombstones|letters)/.test(line));
+  const read = touched.map((line) => Number(/rows=([\d.]+)/.exec(line)?.[1] ?? 0));
+  assert.ok(
+    read.every((count) => count <= rowsMax),
+    shown,
+  );
+  if (name !== "holdfast-commit") return;
+  const order = plan.flatMap(
+    (line) => /(Function|Index) Scan.* on (?:streams s(?:_1)?|i)\b/.exec(line)?.[1] ?? [],
+  );
+  assert.deepEqual(
+    order,
+    ["Function", "Index"],
+    `rows are found in the order in which they are asked for: ${shown}`,
+  );
+}
 
 test("a page, a look and letters are read by a key, and a page from one partition", async (t) => {
   const connection = await connected(t, url);
