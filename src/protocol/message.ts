@@ -24,6 +24,10 @@ interface Field {
   readonly isList: boolean;
   /** Written whenever it is there, also when it is zero. */
   readonly hasPresence: boolean;
+  /** What stands before one value of it. */
+  readonly tag: number;
+  /** Each item of a list is written with a tag of its own. */
+  readonly isDelimited: boolean;
   /** Of a message. */
   readonly schema: Schema | undefined;
 }
@@ -93,7 +97,10 @@ function tableOf($typeName: string, text: string, messages: readonly Schema[]): 
     const isList = mark === "*";
     const schema = letter === "m" ? messages[messageCount++] : undefined;
     const hasPresence = mark === "?" || schema !== undefined;
-    const field: Field = { no: Number(no), letter, name, oneof, isList, hasPresence, schema };
+    const isDelimited = letter === "m" || letter === "s" || letter === "b";
+    const tag = Number(no) * 8 + (isDelimited ? LENGTH_DELIMITED : letter === "d" ? BIT64 : VARINT);
+    const about = { isList, hasPresence, tag, isDelimited };
+    const field: Field = { no: Number(no), letter, name, oneof, schema, ...about };
     fields.set(field.no, field);
     if (oneof === undefined) {
       slots.push(field);
@@ -121,8 +128,7 @@ const ZEROS: Readonly<Record<string, unknown>> = {
   I: 0n,
 };
 
-function emptyOf(schema: Schema): Loose {
-  const { empty, lists, oneofs } = schema.table;
+function emptyOf({ empty, lists, oneofs }: Table): Loose {
   const message = { ...empty };
   for (const name of lists) message[name] = [];
   for (const name of oneofs) message[name] = { case: undefined };
@@ -132,31 +138,35 @@ function emptyOf(schema: Schema): Loose {
 /** A message of these fields. What is a message of this schema already is returned as it is. */
 export function create<Of extends Schema>(schema: Of, init?: MessageInitShape<Of>): MessageShape<Of>;
 export function create(schema: Schema, init?: unknown): unknown {
-  if (!isObject(init)) return emptyOf(schema);
-  return init.$typeName === schema.typeName ? init : filled(schema, init);
+  if (!isObject(init)) return emptyOf(schema.table);
+  return init.$typeName === schema.typeName ? init : filled(schema.table, init);
 }
 
-function filled(schema: Schema, init: Loose): Loose {
-  const message = emptyOf(schema);
-  for (const slot of schema.table.slots) {
+function filled(table: Table, init: Loose): Loose {
+  const message = emptyOf(table);
+  for (const slot of table.slots) {
     if ("cases" in slot) {
       const chosen = init[slot.oneof];
-      const field = isObject(chosen) ? slot.cases.get(chosen["case"]) : undefined;
-      if (field !== undefined && isObject(chosen)) {
-        message[slot.oneof] = { case: field.name, value: valueOf(field, chosen["value"]) };
-      }
+      if (typeof chosen !== "object" || chosen === null || !("case" in chosen)) continue;
+      const field = slot.cases.get(chosen.case);
+      if (field === undefined) continue;
+      const value = "value" in chosen ? chosen.value : undefined;
+      message[slot.oneof] = { case: field.name, value: valueOf(field, value) };
     } else {
       const value = init[slot.name];
       if (value === undefined || value === null) continue;
-      const isMapped = slot.isList && slot.schema !== undefined && Array.isArray(value);
-      message[slot.name] = isMapped ? value.map((item) => valueOf(slot, item)) : valueOf(slot, value);
+      if (slot.schema === undefined) message[slot.name] = value;
+      else if (!slot.isList || !Array.isArray(value)) message[slot.name] = valueOf(slot, value);
+      else message[slot.name] = value.map((item) => valueOf(slot, item));
     }
   }
   return message;
 }
 
 function valueOf({ schema }: Field, value: unknown): unknown {
-  return schema === undefined || !isObject(value) || Array.isArray(value) ? value : create(schema, value);
+  if (schema === undefined || typeof value !== "object" || value === null || Array.isArray(value))
+    return value;
+  return create(schema, value);
 }
 
 function isObject(value: unknown): value is Loose {
@@ -166,19 +176,19 @@ function isObject(value: unknown): value is Loose {
 export function fromBinary<Of extends Schema>(schema: Of, bytes: Uint8Array): MessageShape<Of>;
 export function fromBinary(schema: Schema, bytes: Uint8Array): unknown {
   const reader = new WireReader(bytes);
-  return readMessage(schema, emptyOf(schema), reader, reader.len, DEPTH_MAX);
+  const { table } = schema;
+  return readMessage(table, emptyOf(table), reader, reader.len, DEPTH_MAX);
 }
 
 /** Fields that come twice replace the first one; messages are merged, lists grow. */
 function readMessage(
-  schema: Schema,
+  { fields, empty }: Table,
   message: Loose,
   reader: WireReader,
   end: number,
   depthLeft: number,
 ): Loose {
-  if (depthLeft === 0) throw new Error(`${schema.typeName} is nested deeper than ${DEPTH_MAX}`);
-  const { fields } = schema.table;
+  if (depthLeft === 0) throw new Error(`${empty.$typeName} is nested deeper than ${DEPTH_MAX}`);
   while (reader.pos < end) {
     const tag = reader.tag();
     const field = fields.get(tag >>> 3);
@@ -190,26 +200,26 @@ function readMessage(
     } else if (field.oneof === undefined) {
       message[field.name] = readValue(field, message[field.name], reader, depthLeft);
     } else {
-      const chosen = message[field.oneof];
-      const before = isObject(chosen) && chosen["case"] === field.name ? chosen["value"] : undefined;
+      const before = field.schema === undefined ? undefined : chosenIn(message[field.oneof], field);
       message[field.oneof] = { case: field.name, value: readValue(field, before, reader, depthLeft) };
     }
   }
   return message;
 }
 
+/** What an earlier part of the same message has there. */
+function chosenIn(chosen: unknown, field: Field): unknown {
+  return isObject(chosen) && chosen["case"] === field.name ? chosen["value"] : undefined;
+}
+
 function readItems(field: Field, items: unknown, reader: WireReader, tag: number, depthLeft: number): void {
   if (!Array.isArray(items)) return;
-  if ((tag & 7) !== LENGTH_DELIMITED || isDelimited(field)) {
+  if ((tag & 7) !== LENGTH_DELIMITED || field.isDelimited) {
     items.push(readValue(field, undefined, reader, depthLeft));
     return;
   }
   const end = reader.uint32() + reader.pos;
   while (reader.pos < end) items.push(readValue(field, undefined, reader, depthLeft));
-}
-
-function isDelimited({ letter }: Field): boolean {
-  return letter === "m" || letter === "s" || letter === "b";
 }
 
 function readValue(
@@ -219,9 +229,10 @@ function readValue(
   depthLeft: number,
 ): unknown {
   if (schema !== undefined) {
-    const message = isObject(before) ? before : emptyOf(schema);
+    const { table } = schema;
+    const message = before !== undefined && isObject(before) ? before : emptyOf(table);
     const length = reader.uint32();
-    return readMessage(schema, message, reader, reader.pos + length, depthLeft - 1);
+    return readMessage(table, message, reader, reader.pos + length, depthLeft - 1);
   }
   switch (letter) {
     case "s":
@@ -257,28 +268,28 @@ function writeMessage(schema: Schema, message: unknown, writer: WireWriter): voi
   for (const slot of schema.table.slots) {
     if ("cases" in slot) {
       const chosen = message[slot.oneof];
-      const field = isObject(chosen) ? slot.cases.get(chosen["case"]) : undefined;
-      if (field !== undefined && isObject(chosen)) writeField(field, chosen["value"], writer);
-    } else {
-      const value = message[slot.name];
-      if (slot.isList) writeItems(slot, value, writer);
-      else if (slot.hasPresence ? value !== undefined : !isZero(value)) writeField(slot, value, writer);
+      if (typeof chosen !== "object" || chosen === null || !("case" in chosen)) continue;
+      const field = slot.cases.get(chosen.case);
+      if (field !== undefined) writeField(field, "value" in chosen ? chosen.value : undefined, writer);
+      continue;
+    }
+    const value = message[slot.name];
+    if (slot.isList) {
+      if (!Array.isArray(value)) throw unfit(slot);
+      if (value.length > 0) writeItems(slot, value, writer);
+    } else if (slot.hasPresence) {
+      if (value !== undefined) writeField(slot, value, writer);
+    } else if (value !== "" && value !== 0 && value !== false && value !== 0n) {
+      if (!(value instanceof Uint8Array) || value.length > 0) writeField(slot, value, writer);
     }
   }
   for (const { no, wireType, data } of message.$unknown ?? []) writer.varint(no * 8 + wireType).raw(data);
 }
 
-function isZero(value: unknown): boolean {
-  return value instanceof Uint8Array
-    ? value.length === 0
-    : value === "" || value === 0 || value === false || value === 0n;
-}
-
-function writeItems(field: Field, items: unknown, writer: WireWriter): void {
-  if (!Array.isArray(items)) throw unfit(field);
-  if (isDelimited(field)) {
+function writeItems(field: Field, items: readonly unknown[], writer: WireWriter): void {
+  if (field.isDelimited) {
     for (const item of items) writeField(field, item, writer);
-  } else if (items.length > 0) {
+  } else {
     const start = writer.varint(field.no * 8 + LENGTH_DELIMITED).begin();
     for (const item of items) writeValue(field, item, writer);
     writer.end(start);
@@ -286,8 +297,7 @@ function writeItems(field: Field, items: unknown, writer: WireWriter): void {
 }
 
 function writeField(field: Field, value: unknown, writer: WireWriter): void {
-  const { no, letter } = field;
-  writer.varint(no * 8 + (isDelimited(field) ? LENGTH_DELIMITED : letter === "d" ? BIT64 : VARINT));
+  writer.varint(field.tag);
   writeValue(field, value, writer);
 }
 

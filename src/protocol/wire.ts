@@ -43,6 +43,12 @@ export class WireReader {
   /** Field number times eight, and the wire type. */
   tag(): number {
     const start = this.pos;
+    const first = this.#bytes[start];
+    // Nearly every tag is one byte.
+    if (first !== undefined && first >= 8 && first < 0x80 && (first & 7) <= BIT32) {
+      this.pos = start + 1;
+      return first;
+    }
     const tag = this.uint32();
     const byteCount = this.pos - start;
     if (byteCount > 5 || (byteCount === 5 && this.#at(this.pos - 1) > 0x0f) || tag < 8 || (tag & 7) > BIT32) {
@@ -53,11 +59,13 @@ export class WireReader {
 
   /** The lower 32 bits of a varint. */
   uint32(): number {
-    let byte = this.#at(this.pos++);
+    const first = this.#bytes[this.pos++] ?? 0;
+    if (first < 0x80 && this.pos <= this.len) return first;
+    let byte = first;
     let value = byte & 0x7f;
     for (let shift = 7; byte > 0x7f; shift += 7) {
       if (shift > 63) throw new Error("invalid varint");
-      byte = this.#at(this.pos++);
+      byte = this.#bytes[this.pos++] ?? 0;
       if (shift < 32) value |= (byte & 0x7f) << shift;
     }
     this.#checkEnd();
@@ -91,17 +99,15 @@ export class WireReader {
 
   /** A view into the bytes. */
   bytes(): Uint8Array {
-    return this.#take(this.uint32());
+    const length = this.uint32();
+    return this.#take(length);
   }
 
   string(): string {
-    const length = this.uint32();
-    const start = this.pos;
-    const bytes = this.#take(length);
-    if (length > SHORT_TEXT_MAX) return decoder.decode(bytes);
+    const bytes = this.bytes();
+    if (bytes.length > SHORT_TEXT_MAX) return decoder.decode(bytes);
     let text = "";
-    for (let at = start; at < this.pos; at++) {
-      const code = this.#at(at);
+    for (const code of bytes) {
       if (code > 0x7f) return decoder.decode(bytes);
       text += String.fromCharCode(code);
     }
@@ -189,7 +195,7 @@ export class WireWriter {
 
   /** A whole number from 0 to 2^53 - 1. */
   varint(value: number): this {
-    this.#reserve(8);
+    if (this.#at + 8 > this.#bytes.length) this.#reserve(8);
     let rest = value;
     for (; rest > UINT32_MAX; rest = Math.floor(rest / 0x80)) this.#bytes[this.#at++] = (rest % 0x80) | 0x80;
     for (; rest > 0x7f; rest >>>= 7) this.#bytes[this.#at++] = (rest & 0x7f) | 0x80;
@@ -232,7 +238,7 @@ export class WireWriter {
   }
 
   #ascii(text: string): boolean {
-    this.#reserve(text.length + 1);
+    if (this.#at + text.length >= this.#bytes.length) this.#reserve(text.length + 1);
     let at = this.#at;
     this.#bytes[at++] = text.length;
     for (let index = 0; index < text.length; index++) {

@@ -41,8 +41,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/protocol/message.ts",
-        from: "slot.hasPresence ? value !== undefined : !isZero(value)",
-        to: "value !== undefined && !isZero(value)",
+        from: "} else if (slot.hasPresence) {",
+        to: "} else if (slot.hasPresence && value !== 0) {",
       },
     ],
   },
