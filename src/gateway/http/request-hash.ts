@@ -37,41 +37,36 @@ const SLICE_CHARS = 64 * 1024;
 
 /** SHA-256, hexadecimal; yields after each slice. */
 export function* hashRequest(body: unknown, rules: HashRules = CHAT_HASH): Generator<void, string> {
+  const { without, order, door } = rules;
   const hash = createHash("sha256");
-  let slice = rules.door === "chat" ? "" : `${rules.door} `;
-  for (const piece of pieces(body, rules.order, rules.without)) {
-    slice += piece;
-    if (slice.length < SLICE_CHARS) continue;
-    // As it is in memory: a slice may end between the halves of a character.
-    hash.update(slice, "utf16le");
-    slice = "";
-    yield;
+  let slice = door === "chat" ? "" : `${door} `;
+  // What is still to be read, the next one last; the name of a field is a text like any other.
+  const left: unknown[] = [body];
+  while (left.length > 0) {
+    const value = left.pop();
+    let text = "";
+    if (typeof value === "string") {
+      slice += `"${value.length} `;
+      text = value;
+    } else if (Array.isArray(value)) {
+      slice += `[${value.length} `;
+      for (let at = value.length - 1; at >= 0; at--) left.push(value[at]);
+    } else if (typeof value === "object" && value !== null) {
+      const fields = Object.entries(value).filter(([name]) => value !== body || !without.has(name));
+      if (order === "any") fields.sort(([a], [b]) => (a < b ? -1 : 1));
+      slice += `{${fields.length} `;
+      for (const [name, field] of fields.toReversed()) left.push(field, name);
+    } else {
+      slice += `${JSON.stringify(value)} `;
+    }
+    for (let at = 0; at < text.length || slice.length >= SLICE_CHARS; at += SLICE_CHARS) {
+      slice += text.slice(at, at + SLICE_CHARS);
+      if (slice.length < SLICE_CHARS) continue;
+      // As it is in memory: a slice may end between the halves of a character.
+      hash.update(slice, "utf16le");
+      slice = "";
+      yield;
+    }
   }
   return hash.update(slice, "utf16le").digest("hex");
-}
-
-const NOTHING: ReadonlySet<string> = new Set();
-
-function* pieces(
-  value: unknown,
-  order: HashRules["order"],
-  without: ReadonlySet<string> = NOTHING,
-): Generator<string> {
-  if (typeof value === "string") {
-    yield `"${value.length} `;
-    for (let at = 0; at < value.length; at += SLICE_CHARS) yield value.slice(at, at + SLICE_CHARS);
-  } else if (Array.isArray(value)) {
-    yield `[${value.length} `;
-    for (const item of value) yield* pieces(item, order);
-  } else if (typeof value === "object" && value !== null) {
-    const given = Object.entries(value).filter(([key]) => !without.has(key));
-    const fields = order === "any" ? given.toSorted(([a], [b]) => (a < b ? -1 : 1)) : given;
-    yield `{${fields.length} `;
-    for (const [key, field] of fields) {
-      yield* pieces(key, order);
-      yield* pieces(field, order);
-    }
-  } else {
-    yield `${JSON.stringify(value)} `;
-  }
 }
