@@ -73,9 +73,7 @@ export class Gateway implements GatewayAnswers {
     // With reuse off only retries ask for a session again.
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
     const conversationMs = Math.max(this.#limits.conversationMs, sessionTtlMs);
-    // On shared tables results may wake it at another node, which a node without the stream would not learn.
-    const restMs = neighbours === undefined ? this.#limits.restMs : Infinity;
-    const limits = { ...this.#limits, sessionTtlMs, conversationMs, restMs };
+    const limits = { ...this.#limits, sessionTtlMs, conversationMs };
     const names = new Names(options.secret, options.thoughts);
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug, environment });
     const tasks = new BackgroundTasks(onBug, neighbours !== undefined);

@@ -45,7 +45,9 @@ export class SessionDriver {
   #reading = new StreamReading();
   #stopClock = (): void => undefined;
   readonly #claim: Claim;
-  #isFenced = false;
+  /** Another node has the session. */
+  isFenced = false;
+  #rests = false;
   #asleep: SleepingLog | undefined;
 
   /** `claim`: on tables that other nodes share. */
@@ -183,6 +185,7 @@ export class SessionDriver {
   #rest(): undefined {
     this.#stream?.leave();
     this.#stream = undefined;
+    this.#rests = true;
     this.#memory = this.#newMemory();
   }
 
@@ -224,7 +227,7 @@ export class SessionDriver {
 
   /** Another node has written the record: nothing is written here any more, and readers go on from the log. */
   letGo(): void {
-    this.#isFenced = true;
+    this.isFenced = true;
     this.#context.onMoved(this);
     if (this.#stream === undefined) void this.feed({ kind: "over" });
     else this.#stream.leave();
@@ -266,13 +269,24 @@ export class SessionDriver {
     // One that rested may still be letting go of the stream.
     await this.#pumped;
     try {
+      if (this.#rests) await this.#reclaim(abort);
+      this.#rests = false;
       // A journal, of a client that keeps one, may have had the turn's end before the record did: then the log says how it ended.
       const resumed = client.resume(streamId, { abort, conversation: this.conversation });
       this.attach(await resumed.catch(() => client.follow(streamId, 0, { peek: true })));
     } catch (cause) {
+      if (this.isFenced) return;
       if (!(cause instanceof HoldfastError)) onBug(cause);
       await this.feed({ kind: "lost" });
     }
+  }
+
+  /** Another node may have taken the session while it rested: then it is not attached to. One that ends is taken by none from here on, because no request has seen its head. */
+  async #reclaim(isEnding: boolean): Promise<void> {
+    const claim = this.#claim;
+    if (claim === undefined) return;
+    const record = isEnding ? { ...this.record, head: "" } : this.record;
+    await this.#inTurn(() => this.#context.store.save(record, [], { claim }));
   }
 
   /** How the turn ends removes its rows. */
@@ -333,7 +347,7 @@ export class SessionDriver {
     // The session rests.
     if (this.#stream !== stream) return void (await stream.ended);
     const { isOver } = this.#reading;
-    const isMoved = this.#claim !== undefined && (this.#isFenced || stream.status.state === "fenced");
+    const isMoved = this.#claim !== undefined && (this.isFenced || stream.status.state === "fenced");
     if (isMoved) this.#context.onMoved(this);
     else this.#memory.finish(failure ?? (isOver ? undefined : cutOff()));
     // The server has no such turn any more, or a client that keeps journals has none of it: a retry is answered from its log if there is one, and all else by a fresh stream.
@@ -341,7 +355,7 @@ export class SessionDriver {
     const isLost = isGone && !isOver;
     if (isPast) stream.leave();
     await this.feed({ kind: isLost ? "lost" : "over" }).catch((cause: unknown) => {
-      if (!this.#isFenced) throw cause;
+      if (!this.isFenced) throw cause;
     });
   }
 

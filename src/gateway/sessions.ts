@@ -214,9 +214,7 @@ export class Sessions implements SessionLookup {
 
   /** The answer is under way, here or at another node. */
   async isUnderWay(principal: string, answer: AnswerRef): Promise<boolean> {
-    const isHere = this.all.some(
-      ({ record }) => record.principal === principal && record.answer.responseId === answer.responseId,
-    );
+    const isHere = this.#of(principal).some(({ record }) => record.answer.responseId === answer.responseId);
     return isHere || (await this.takeovers?.isElsewhere(principal, answer)) === true;
   }
 
@@ -232,10 +230,14 @@ export class Sessions implements SessionLookup {
    * this principal has no such stream.
    */
   async stop(principal: string, streamId: string, fromEvent?: number): Promise<void> {
+    // Another node may have taken one that rests: then it is stopped there.
+    if (this.#byStream.get(streamId)?.state.at === "resting")
+      await this.takeovers?.takeUp(principal, streamId);
     const session = this.#byStream.get(streamId);
     if (session?.record.principal === principal) {
       const isMeant = fromEvent === undefined || session.record.answer.fromEvent === fromEvent;
-      return isMeant ? session.feed({ kind: "end", why: "stopped" }) : undefined;
+      if (isMeant) await session.feed({ kind: "end", why: "stopped" });
+      if (!isMeant || !session.isFenced) return;
     }
     if (this.takeovers !== undefined && fromEvent !== undefined) {
       const record = await this.#parts.store.byStream(principal, streamId);
@@ -342,14 +344,12 @@ export class Sessions implements SessionLookup {
   }
 
   get #waiting(): readonly ParkedSession[] {
-    return this.all
-      .filter(({ state }) => isWaiting(state))
-      .map((session) => {
-        const { principal, updatedMs: sinceMs, historyBytes } = session.record;
-        const canGo = canMakeRoom(session.state);
-        const bytes = parkedBytes(historyBytes, session.state.at === "resting");
-        return { session, principal, sinceMs, bytes, canGo };
-      });
+    const waiting = this.all.filter(({ state }) => isWaiting(state));
+    return waiting.map((session) => {
+      const { principal, updatedMs: sinceMs, historyBytes } = session.record;
+      const bytes = parkedBytes(historyBytes, session.state.at === "resting");
+      return { session, principal, sinceMs, bytes, canGo: canMakeRoom(session.state) };
+    });
   }
 
   /** Those that wait for tool results, and what they hold. */

@@ -63,8 +63,10 @@ export class Takeovers {
   ): Promise<void> {
     const { neighbours, store, find, closing } = this.#parts;
     const knows = (id: string): boolean => find(id) !== undefined;
-    const waiting = (id: string): SessionDriver | undefined =>
-      find(id)?.state.at === "parked" ? find(id) : undefined;
+    const waiting = (id: string): SessionDriver | undefined => {
+      const session = find(id);
+      return session?.state.at === "parked" || session?.state.at === "resting" ? session : undefined;
+    };
     await this.#turns.run(streamId, async () => {
       while (!closing.aborted && (!knows(streamId) || waiting(streamId) !== undefined)) {
         const { row: record, version } = await store.look(principal, streamId);

@@ -8,14 +8,21 @@ import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.
 import { lastTold, PacedModel } from "./paced-model.ts";
 import { World, type WorldOptions } from "./world.ts";
 
-/** On tables that other nodes share no session rests. */
-function begin(t: TestContext, limits: WorldOptions["limits"] = {}): Promise<World> {
+type Begin = (limits?: WorldOptions["limits"]) => Promise<World>;
+
+/** On tables of one node, and on tables that other nodes could share. */
+function restTest(name: string, run: (begin: Begin) => Promise<void>): void {
+  test(name, (t) => run((limits) => begin(t, false, limits)));
+  test(`${name}, on tables that nodes share`, (t) => run((limits) => begin(t, true, limits)));
+}
+
+function begin(t: TestContext, isShared: boolean, limits: WorldOptions["limits"] = {}): Promise<World> {
   const model = new PacedModel((call) =>
     lastTold(call).startsWith("Look")
       ? ["I look. ", { tool: "look", args: {} }]
       : [`Done: ${lastTold(call)}.`],
   );
-  return World.begin(t, model, { limits: { restMs: 5, ...limits }, turnsRestMs: 5, isShared: false });
+  return World.begin(t, model, { limits: { restMs: 5, ...limits }, turnsRestMs: 5, isShared });
 }
 
 const look = (world: World): Promise<Reply> => new Exchange(world.url, bodyOf([user("Look")])).reply();
@@ -33,22 +40,31 @@ async function rested(world: World): Promise<Reply> {
   return reply;
 }
 
-test("a result wakes its session: the turn goes on with one call of the model, again and again", async (t) => {
-  const world = await begin(t);
-  const reply = await rested(world);
-  const more = await goOn(world, reply, "Look again");
-  assert.deepEqual([more.streamId, more.finish, world.model.calls.length], [reply.streamId, "tool_calls", 2]);
-  await until(() => world.hosted === 0, "it rests again");
-  const results = more.calls.map(({ id }) => result(id, "seen"));
-  const first = reply.calls.map(({ id }) => result(id, "Look again"));
-  const body = bodyOf([user("Look"), said(reply), ...first, said(more), ...results]);
-  const done = await new Exchange(world.url, body).reply();
-  assert.deepEqual([done.streamId, done.text, world.model.calls.length], [reply.streamId, "Done: seen.", 3]);
-  assert.equal(world.gateway.counters.continuedTurns, 2);
-});
+restTest(
+  "a result wakes its session: the turn goes on with one call of the model, again and again",
+  async (begin) => {
+    const world = await begin();
+    const reply = await rested(world);
+    const more = await goOn(world, reply, "Look again");
+    assert.deepEqual(
+      [more.streamId, more.finish, world.model.calls.length],
+      [reply.streamId, "tool_calls", 2],
+    );
+    await until(() => world.hosted === 0, "it rests again");
+    const results = more.calls.map(({ id }) => result(id, "seen"));
+    const first = reply.calls.map(({ id }) => result(id, "Look again"));
+    const body = bodyOf([user("Look"), said(reply), ...first, said(more), ...results]);
+    const done = await new Exchange(world.url, body).reply();
+    assert.deepEqual(
+      [done.streamId, done.text, world.model.calls.length],
+      [reply.streamId, "Done: seen.", 3],
+    );
+    assert.equal(world.gateway.counters.continuedTurns, 2);
+  },
+);
 
-test("two requests at once wake one turn, and the other one gets a stream of its own", async (t) => {
-  const world = await begin(t);
+restTest("two requests at once wake one turn, and the other one gets a stream of its own", async (begin) => {
+  const world = await begin();
   const reply = await rested(world);
   const both = await Promise.all([goOn(world, reply, "one"), goOn(world, reply, "two")]);
   assert.deepEqual(both.map(({ text }) => text).toSorted(), ["Done: one.", "Done: two."]);
@@ -56,28 +72,31 @@ test("two requests at once wake one turn, and the other one gets a stream of its
   assert.equal(world.model.calls.length, 3);
 });
 
-test("the answer of a session that rests is read from its log, and nothing is generated for that", async (t) => {
-  const world = await begin(t);
-  const reply = await rested(world);
-  const again = new Exchange(world.url, undefined, {
-    method: "GET",
-    path: `/v1/streams/${reply.streamId}/events`,
-  });
-  const read = await again.reply();
-  assert.deepEqual([read.text, read.finish, world.model.calls.length], ["I look. ", "tool_calls", 1]);
-  assert.equal((await goOn(world, reply)).streamId, reply.streamId);
-});
+restTest(
+  "the answer of a session that rests is read from its log, and nothing is generated for that",
+  async (begin) => {
+    const world = await begin();
+    const reply = await rested(world);
+    const again = new Exchange(world.url, undefined, {
+      method: "GET",
+      path: `/v1/streams/${reply.streamId}/events`,
+    });
+    const read = await again.reply();
+    assert.deepEqual([read.text, read.finish, world.model.calls.length], ["I look. ", "tool_calls", 1]);
+    assert.equal((await goOn(world, reply)).streamId, reply.streamId);
+  },
+);
 
-test("killed while it rests, it goes on behind the next start", async (t) => {
-  const world = await begin(t);
+restTest("killed while it rests, it goes on behind the next start", async (begin) => {
+  const world = await begin();
   const reply = await rested(world);
   await world.restart();
   assert.equal((await goOn(world, reply)).streamId, reply.streamId);
   assert.equal(world.model.calls.length, 2);
 });
 
-test("F1: one that rests ends by its time: no row and no open stream is left of it", async (t) => {
-  const world = await begin(t, { sessionTtlMs: 300 });
+restTest("F1: one that rests ends by its time: no row and no open stream is left of it", async (begin) => {
+  const world = await begin({ sessionTtlMs: 300 });
   const reply = await look(world);
   assert.equal(reply.finish, "tool_calls");
   await until(() => world.gateway.counters.expired === 1, "it expires");
@@ -87,8 +106,8 @@ test("F1: one that rests ends by its time: no row and no open stream is left of 
   assert.notEqual(late.streamId, reply.streamId);
 });
 
-test("D3: one that rests can be stopped", async (t) => {
-  const world = await begin(t);
+restTest("D3: one that rests can be stopped", async (begin) => {
+  const world = await begin();
   const reply = await rested(world);
   const stop = new Exchange(world.url, undefined, {
     path: `/v1/streams/${reply.streamId}`,

@@ -181,4 +181,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "G1: a session that rests is attached to although another node has taken it",
+    file: "test/simulation/gateway/nodes.test.ts",
+    test: "two nodes on one database",
+    patches: [
+      {
+        file: "src/gateway/session-driver.ts",
+        from: "if (this.#rests) await this.#reclaim(abort);",
+        to: "",
+      },
+    ],
+  },
 ];

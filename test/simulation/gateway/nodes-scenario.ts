@@ -26,6 +26,8 @@ const CALM_STEPS_MAX = 200_000;
 const CLIENTS = 3;
 const STEPS_MAX = 5;
 const PACE_MS = 1_500;
+/** After so long sessions rest, in one world and in another. */
+const REST_MS: readonly number[] = [200, GATEWAY_LIMITS.restMs];
 const PRINCIPAL = "ada";
 const TOOL = { type: "function", function: { name: "look", parameters: { type: "object" } } };
 
@@ -73,7 +75,8 @@ class NodesScenario {
     // What providers do is the subject of the other worlds.
     this.#provider.isCalm = true;
     const database = new SharedDatabase(world);
-    const limits = { ...GATEWAY_LIMITS, graceMs: MINUTE_MS, sessionTtlMs: 10 * MINUTE_MS };
+    const restMs = world.random.fork("rest").pick(REST_MS);
+    const limits = { ...GATEWAY_LIMITS, graceMs: MINUTE_MS, sessionTtlMs: 10 * MINUTE_MS, restMs };
     this.#nodes = ["node-a", "node-b"].map((name) => {
       const shared = { name, database };
       const node = new GatewayNode({
@@ -125,6 +128,8 @@ class NodesScenario {
         messages.push({ role: "assistant", content: text, tool_calls });
         for (const { id: call } of calls)
           messages.push({ role: "tool", tool_call_id: call, content: `of ${id}` });
+        // Some tools take so long that their session rests.
+        if (random.chance(0.3)) await this.#pause(random.int(PACE_MS));
       }
       if (this.#isCalm) break;
       await this.#pause(random.int(PACE_MS));
