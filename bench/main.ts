@@ -86,7 +86,7 @@ function roundCount(text: string | undefined): number {
 }
 
 function chosenRows(only: string | undefined): readonly Row[] {
-  if (only === undefined) return rows;
+  if (only === undefined) return rows.filter(({ isLong = false }) => !isLong);
   return only.split(",").map((name) => {
     const row = rows.find((candidate) => candidate.name === name);
     return row ?? refuse(`there is no row ${name}`, HELP);

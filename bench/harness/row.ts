@@ -33,5 +33,7 @@ export interface Row {
   readonly title: string;
   /** How many steps one round has, for the estimate of what is left. */
   readonly stepsPerRound: number;
+  /** Runs only when it is named. */
+  readonly isLong?: boolean;
   run(rounds: Rounds): Promise<Outcome>;
 }

@@ -62,16 +62,18 @@ async function rate(given: Arguments): Promise<Measured> {
   return { answers, perSecond, loadBusy: busy()["busy"] ?? Number.NaN };
 }
 
-/** So many answers in all, so many of them at a time. */
+/** So many answers in all, so many of them at a time, as fast as they are answered. */
 async function many(given: Arguments): Promise<Measured> {
   const who = whoIn(given);
   const question = textIn(given, "question");
-  let left = numberIn(given, "count");
+  const count = numberIn(given, "count");
+  let left = count;
+  const startedMs = performance.now();
   const one = async (): Promise<void> => {
     while (left-- > 0) await answer(who, question);
   };
   await Promise.all(Array.from({ length: numberIn(given, "atOnce") }, one));
-  return {};
+  return { perSecond: (count * 1_000) / (performance.now() - startedMs) };
 }
 
 /** Questions and answers of about 200 bytes; no two histories have a message in common. */

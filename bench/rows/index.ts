@@ -12,7 +12,7 @@ import { gateway } from "./gateway.ts";
 import { gatewayContinue } from "./gateway-continue.ts";
 import { gatewayDatabase } from "./gateway-database.ts";
 import { gatewayDoors } from "./gateway-doors.ts";
-import { gatewayOver } from "./gateway-over.ts";
+import { gatewayOver, gatewayOverLong } from "./gateway-over.ts";
 import { gatewayParked } from "./gateway-parked.ts";
 import { kill } from "./kill.ts";
 import { latency } from "./latency.ts";
@@ -47,5 +47,6 @@ export const rows: readonly Row[] = [
   gatewayParked,
   gatewayDatabase,
   gatewayOver,
+  gatewayOverLong,
   gatewayDoors,
 ];
