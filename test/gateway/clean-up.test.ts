@@ -36,6 +36,24 @@ test("F2: the server keeps a conversation as long as it can be continued, and th
   assert.deepEqual(await world.rows("gateway_sessions"), []);
 });
 
+test("a conversation outlives its streams: when the server has forgotten all of them, the next message continues it", async (t) => {
+  const world = await World.begin(t, new PacedModel((call) => [`You said ${lastTold(call)}`]), {
+    limits: { sessionTtlMs: DAY_MS },
+  });
+  const ask = (messages: readonly Line[]): Promise<Reply> =>
+    new Exchange(world.url, bodyOf(messages)).reply();
+  const reply = await ask([user("Remember me")]);
+  await world.outliveStreams();
+  await world.sweep();
+  const next = await ask([user("Remember me"), said(reply), user("And now?")]);
+  assert.deepEqual([next.text, world.gateway.counters.continuedConversations], ["You said And now?", 1]);
+  assert.equal(
+    JSON.stringify(world.model.calls.at(-1)?.messages).split("Remember me").length,
+    3,
+    "the words, and the answer to them",
+  );
+});
+
 test("a conversation that its client deletes is gone at once, with what retries would get; others stay", async (t) => {
   const world = await World.begin(t, new PacedModel((call) => [`You said ${lastTold(call)}`]));
   const ask = (messages: readonly object[], key?: string): Promise<Reply> =>

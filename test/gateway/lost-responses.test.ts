@@ -105,6 +105,12 @@ test("in a session that its client names, the same again is a retry: closed in g
     assert.notEqual(next.text, lost.text, "it has read the answer: it wants another one");
   }
   const headers = { "thread-id": "at once" };
+  // Neither is answered before both have been asked: a question behind an answer that came would be a retry.
+  const [asked, isAskedTwice] = [world.model.calls.length, Promise.withResolvers<void>()];
+  world.model.script = (_, count) => {
+    if (count === asked + 2) isAskedTwice.resolve();
+    return [() => isAskedTwice.promise, `Call ${count}.`];
+  };
   const texts = await Promise.all([1, 2].map(() => askRaw(world.port, HELLO, { headers })));
   assert.equal(new Set(texts.map(({ text }) => text)).size, 2, "two at once are two questions");
 });

@@ -23,7 +23,7 @@ import { type HttpServer, serveHttp } from "../../src/server/http/index.ts";
 import { type Application, createServer, type Server } from "../../src/server/index.ts";
 import { memoryBlobStore, MemoryLog, openLogStreamStore } from "../../src/store/index.ts";
 import { memoryTableStore } from "../store/memory-table-store.ts";
-import { memoryTransport, systemEnvironment } from "../../src/transport/index.ts";
+import { type Accept, memoryTransport, systemEnvironment } from "../../src/transport/index.ts";
 import { authenticate } from "../server/http/rig.ts";
 import { Cable } from "./cable.ts";
 import { Life } from "./mortal.ts";
@@ -52,6 +52,8 @@ export interface WorldOptions {
   readonly isShared?: boolean;
   /** The server lets go of a turn that waits when it has had no client for so long, and looks as often. Default: as what ships. */
   readonly turnsRestMs?: number;
+  /** Stands between the gateway's clients and their server. */
+  readonly through?: (accept: Accept) => Accept;
   /** Real providers instead of the paced model. */
   readonly providers?: ProviderModels;
 }
@@ -165,7 +167,8 @@ export class World {
     const { turnsRestMs } = this.#options;
     const host = turnsRestMs === undefined ? {} : { restMs: turnsRestMs, heartbeatIntervalMs: turnsRestMs };
     const server = createServer({ store, blobs: this.#blobs, sealing, application, host, onBug });
-    const transport = memoryTransport(server.accept, {
+    const { through = (accept: Accept): Accept => accept } = this.#options;
+    const transport = memoryTransport(through(server.accept), {
       principalOf: (principal) => principal,
       blobs: server.blobs,
       countsItself: this.#options.isCountedByServer !== true,
