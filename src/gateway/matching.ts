@@ -2,7 +2,7 @@
  * Which session a request belongs to, if any.
  *
  * A tool call id or a lineage is how a session is looked for; that it is the right one is verified: the same model, system
- * prompt and tools, and a history that is exactly what the session has said and heard. Nothing is changed by looking. Whatever
+ * prompt and tools, and a history that says the same as the session has said and heard (`openai/lineage.ts` says which differences do not count). Nothing is changed by looking. Whatever
  * is doubtful is no match, and becomes a stream of its own.
  */
 import {

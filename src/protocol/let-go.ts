@@ -1,8 +1,9 @@
 /**
- * Why a run ends that another one on this machine may continue: this host closes, or its store has failed.
+ * The reason of a signal by which a reader leaves a model's call and the call may continue: this host closes, its store has failed, or another
+ * connection reads on.
  *
- * The reason of an abort signal decides what becomes of a model's call (G4, G6). Behind this one the call continues without a reader; behind any
- * other it is cancelled at its provider.
+ * The reason of an abort signal decides what becomes of the call (G4, G6). Behind this one a call that the line holds continues without a reader;
+ * behind any other, `CANCELLED` among them, it is cancelled at its provider.
  */
 import { HoldfastError } from "./errors.ts";
 
