@@ -4,7 +4,12 @@
  * The conversation on the screen is named behind the `#`, so a reload, a bookmark and a second tab show the same one.
  */
 import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
-import { type LiveConversations, type PendingApproval, useConversation } from "../react/index.ts";
+import {
+  HoldfastError,
+  type LiveConversations,
+  type PendingApproval,
+  useConversation,
+} from "../react/index.ts";
 import { Chat } from "./chat.tsx";
 import { Composer } from "./composer.tsx";
 import { useConversationList } from "./conversation-list.ts";
@@ -24,6 +29,7 @@ interface AppProps {
 }
 
 const LAST = "holdfast last conversation";
+const NO_FAILURE = { conversation: "", message: "", unsent: "" };
 const REFUSED = "The server does not know this browser any more.";
 
 /** The one that is named, else the one that was open last, else a new one. */
@@ -43,12 +49,17 @@ export function App({ conversations, logs, apiKey, signOut }: AppProps) {
   const chat = useConversation(conversations, id);
   const { turns, isBusy, approvals, send, stop, rewind, error } = chat;
   const listed = useConversationList(conversations, `${id} ${turns.length} ${isBusy} ${chat.title}`);
-  const [trouble, setTrouble] = useState("");
+  /** What could not be sent, and why. */
+  const [failure, setFailure] = useState(NO_FAILURE);
+  // It may come when another conversation is on the screen.
+  const trouble = failure.conversation === id ? failure : NO_FAILURE;
+  const latest = useRef(turns);
+  latest.current = turns;
 
   const show = useCallback((next: string) => {
     setId(next);
     setListOpen(false);
-    setTrouble("");
+    setFailure(NO_FAILURE);
     field.current?.focus();
   }, []);
   useEffect(() => {
@@ -65,29 +76,27 @@ export function App({ conversations, logs, apiKey, signOut }: AppProps) {
     if (error?.code === "unauthenticated") refused();
   }, [error, refused]);
 
-  const tell = useCallback((cause: unknown) => {
-    setTrouble(cause instanceof Error ? cause.message : String(cause));
-  }, []);
+  /** `from`: the conversation goes back to before this turn first. Never rejects. */
   const say = useCallback(
-    async (text: string) => {
-      setTrouble("");
+    async (text: string, from?: number) => {
+      setFailure(NO_FAILURE);
       try {
+        if (from !== undefined) await rewind(from);
         await send(model === "" ? text : { text, model });
       } catch (cause) {
-        tell(cause);
-        throw cause;
+        const { message } = HoldfastError.from(cause);
+        setFailure({ conversation: id, message, unsent: text });
       }
     },
-    [send, model, tell],
+    [id, rewind, send, model],
   );
   const resend = useCallback(
     (turnId: string, text: string) => {
-      const at = turns.findIndex((turn) => turn.id === turnId);
-      rewind(at)
-        .then(() => say(text))
-        .catch(tell);
+      // Not made anew with each word of an answer: every turn that is drawn would be.
+      const at = latest.current.findIndex((turn) => turn.id === turnId);
+      if (at !== -1) void say(text, at);
     },
-    [turns, rewind, say, tell],
+    [say],
   );
   const decide = useDecisions(approvals, chat.decide, field);
   useKeys(approvals, decide, {
@@ -113,6 +122,7 @@ export function App({ conversations, logs, apiKey, signOut }: AppProps) {
         listed={listed}
         current={id}
         open={show}
+        close={() => setListOpen(false)}
         begin={() => show(crypto.randomUUID())}
         models={models}
         model={model}
@@ -124,15 +134,18 @@ export function App({ conversations, logs, apiKey, signOut }: AppProps) {
         {!chat.isLoading && error === undefined && (
           <Welcome
             isRehearsal={models.every((one) => one.id.startsWith("rehearsal"))}
-            ask={(text) => void say(text).catch(() => undefined)}
+            ask={(text) => void say(text)}
           />
         )}
       </Chat>
       <div className="write">
-        {trouble !== "" && (
+        {trouble.message !== "" && (
           <p className="warns" role="alert">
-            {trouble}{" "}
-            <button type="button" className="quiet" onClick={() => setTrouble("")}>
+            Not sent: {trouble.message.replace(/\.?$/, ".")} Your message stands below.{" "}
+            <button type="button" onClick={() => field.current?.form?.requestSubmit()}>
+              Send again
+            </button>{" "}
+            <button type="button" className="quiet" onClick={() => setFailure(NO_FAILURE)}>
               Dismiss
             </button>
           </p>
@@ -150,7 +163,8 @@ export function App({ conversations, logs, apiKey, signOut }: AppProps) {
           conversation={id}
           isBusy={isBusy}
           field={field}
-          send={say}
+          unsent={trouble.unsent}
+          send={(text) => void say(text)}
           stop={() => void stop()}
         />
       </div>

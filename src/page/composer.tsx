@@ -8,19 +8,24 @@ interface ComposerProps {
   readonly field: RefObject<HTMLTextAreaElement | null>;
   /** Another conversation has a draft of its own. */
   readonly conversation: string;
-  readonly send: (text: string) => Promise<void>;
+  /** What could not be sent; empty when everything was. It stands here again, unless something else does by then. */
+  readonly unsent: string;
+  readonly send: (text: string) => void;
   readonly stop: () => void;
 }
 
 const placeOf = (conversation: string): string => `holdfast draft ${conversation}`;
 
-export function Composer({ isBusy, field, conversation, send, stop }: ComposerProps) {
+export function Composer({ isBusy, field, conversation, unsent, send, stop }: ComposerProps) {
   const [text, setText] = useState(() => sessionStorage.getItem(placeOf(conversation)) ?? "");
   useEffect(() => {
     // A reload keeps it.
     if (text === "") sessionStorage.removeItem(placeOf(conversation));
     else sessionStorage.setItem(placeOf(conversation), text);
   }, [conversation, text]);
+  useEffect(() => {
+    if (unsent !== "") setText((before) => (before === "" ? unsent : before));
+  }, [unsent]);
   useLayoutEffect(() => {
     const element = field.current;
     if (element === null) return;
@@ -31,8 +36,7 @@ export function Composer({ isBusy, field, conversation, send, stop }: ComposerPr
   const submit = (): void => {
     if (isBusy || text.trim() === "") return;
     setText("");
-    // What could not be sent is not lost.
-    send(text).catch(() => setText(text));
+    send(text);
   };
 
   return (

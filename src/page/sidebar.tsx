@@ -8,6 +8,8 @@ interface SidebarProps {
   readonly listed: readonly ListedConversation[];
   readonly current: string;
   readonly open: (id: string) => void;
+  /** Where it stands before the conversation. */
+  readonly close: () => void;
   readonly begin: () => void;
   readonly models: readonly ListedModel[];
   readonly model: string;
@@ -18,9 +20,19 @@ interface SidebarProps {
 }
 
 export function Sidebar(props: SidebarProps) {
-  const { listed, current, open, begin, models, model, lastModel, choose, signOut } = props;
+  const { listed, current, open, close, begin, models, model, lastModel, choose, signOut } = props;
   return (
-    <nav className="sidebar" id="conversations" aria-label="Conversations">
+    <nav
+      className="sidebar"
+      id="conversations"
+      aria-label="Conversations"
+      onKeyDown={({ key }) => {
+        if (key === "Escape") close();
+      }}
+    >
+      <button type="button" className="quiet close" onClick={close}>
+        Close
+      </button>
       <button type="button" className="new" onClick={begin}>
         New <kbd>Alt N</kbd>
       </button>

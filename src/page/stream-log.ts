@@ -53,9 +53,12 @@ export interface RuleRow {
 
 export type Row = ChunkRow | EventRow | PulseRow | RuleRow;
 
-/** A stretch of the turn: a step of the model, a tool, a time without connection. */
+/**
+ * A stretch of the turn: a step of the model, a time until it says something, a tool, a break. A break is a time without connection, or the moment in which the
+ * provider's stream broke; its name then says how it was continued.
+ */
 export interface Span {
-  readonly kind: "model" | "tool" | "break";
+  readonly kind: "model" | "wait" | "tool" | "break";
   readonly id: string;
   readonly name: string;
   readonly fromMs: number;
@@ -215,7 +218,7 @@ export class StreamLog {
     this.#lostAtMs = nowMs;
     const why = reason === "" ? "" : `: ${reason.replaceAll("_", " ")}`;
     this.#add({ kind: "rule", text: `cut${why}`, isBreak: true, atMs: nowMs });
-    this.spans.push({ kind: "break", id: "break", name: "no connection", fromMs: nowMs, toMs: undefined });
+    this.#beginSpan("break", "no connection", nowMs);
   }
 
   #event(eventId: number, body: Uint8Array, end: string | undefined, atMs: number): void {
@@ -242,14 +245,20 @@ export class StreamLog {
     if (message?.message.case !== "interactionUpdate") return;
     const { message: update } = message.message.value;
     switch (update.case) {
+      case "textDelta":
+      case "thinkingDelta":
+      case "partialToolCall":
+        this.#endSpan("wait", nowMs);
+        return;
       case "stepStarted": {
         const { step, model } = update.value;
-        const name = `step ${step}: ${model}`;
         this.#endSpan("model", nowMs);
-        this.spans.push({ kind: "model", id: "model", name, fromMs: nowMs, toMs: undefined });
+        this.#beginSpan("model", `step ${step}: ${model}`, nowMs);
+        this.#beginSpan("wait", "waiting for the model", nowMs);
         return;
       }
       case "stepCompleted":
+        this.#endSpan("wait", nowMs);
         this.#endSpan("model", nowMs);
         return;
       case "toolCallStarted": {
@@ -275,6 +284,13 @@ export class StreamLog {
 
   #mend(text: string, atMs: number): void {
     this.#add({ kind: "rule", text, isBreak: true, atMs, mends: "provider" });
+    this.spans.push({ kind: "break", id: "provider", name: text, fromMs: atMs, toMs: atMs });
+    this.#endSpan("wait", atMs);
+    this.#beginSpan("wait", "waiting for the model", atMs);
+  }
+
+  #beginSpan(kind: "model" | "wait" | "break", name: string, fromMs: number): void {
+    this.spans.push({ kind, id: kind, name, fromMs, toMs: undefined });
   }
 
   #endSpan(id: string, nowMs: number): void {

@@ -118,6 +118,7 @@ function shownBytes(bytes: number): string {
 const ROW_PX = 22;
 /** Rows beyond what can be seen, so that scrolling meets no gap. */
 const SPARE = 12;
+const optionId = (at: number): string => `entry-${at}`;
 
 interface RowsProps {
   readonly rows: readonly Row[];
@@ -147,11 +148,12 @@ function Rows({ rows, picked, pick }: RowsProps) {
   // A list that has become shorter is drawn from its end, before the browser has scrolled there.
   const first = Math.max(0, Math.min(Math.floor(top / ROW_PX) - SPARE, rows.length - count));
   const drawn = rows.slice(first, first + count);
+  const pickedAt = picked === undefined ? -1 : rows.indexOf(picked);
   const move = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step === undefined || rows.length === 0) return;
     event.preventDefault();
-    const at = picked === undefined ? rows.length - 1 : rows.indexOf(picked) + step;
+    const at = picked === undefined ? rows.length - 1 : pickedAt + step;
     const next = Math.min(rows.length - 1, Math.max(0, at));
     pick(rows[next]);
     place.current.isAtEnd = false;
@@ -168,6 +170,7 @@ function Rows({ rows, picked, pick }: RowsProps) {
       role="listbox"
       aria-label="Entries"
       tabIndex={0}
+      aria-activedescendant={pickedAt < first || pickedAt >= first + count ? undefined : optionId(pickedAt)}
       onKeyDown={move}
       onScroll={({ currentTarget }) => {
         const { scrollTop } = currentTarget;
@@ -179,10 +182,17 @@ function Rows({ rows, picked, pick }: RowsProps) {
         {drawn.map((row, at) => (
           <div
             key={first + at}
+            id={optionId(first + at)}
             role="option"
+            aria-setsize={rows.length}
+            aria-posinset={first + at + 1}
             aria-selected={row === picked}
             className={`row ${row.kind}${row.kind === "event" && row.isReplay ? " replay" : ""}${row.kind === "rule" && row.isBreak ? " cut" : ""}`}
             style={{ top: (first + at) * ROW_PX }}
+            onMouseEnter={({ currentTarget }) => {
+              // Decoded when it is looked at, and not for each row that is drawn.
+              currentTarget.title = plainText(entryText(row).slice(0, TITLE_CHARS_MAX));
+            }}
             onClick={() => {
               place.current.isAtEnd = false;
               pick(row);
@@ -225,6 +235,8 @@ function RowText({ row }: { readonly row: Row }) {
 
 /** So much of an entry is shown. */
 const ENTRY_CHARS_MAX = 4_000;
+/** And so much where the mouse is. */
+const TITLE_CHARS_MAX = 600;
 
 function Entry({ row, close }: { readonly row: Row; readonly close: () => void }) {
   const text = entryText(row);

@@ -1,10 +1,11 @@
 /**
- * The turn as stretches of time: steps of the model, tools, and times without connection, as this tab saw them.
+ * The turn as stretches of time, as this tab saw them: steps of the model, waiting for its first word, tools, times without connection, and breaks at the
+ * provider with how each was continued.
  */
 import { shownMs, type Span, type StreamLog } from "./stream-log.ts";
 
-const LANES = ["model", "tool", "break"] as const;
-const WORDS = { model: "model", tool: "tools", break: "cuts" } as const;
+const LANES = ["model", "wait", "tool", "break"] as const;
+const WORDS = { model: "model", wait: "waits", tool: "tools", break: "breaks" } as const;
 /** The latest ones of a long turn. */
 const SPANS_MAX = 100;
 
@@ -14,7 +15,8 @@ export function Timeline({ log: { spans, rows } }: { readonly log: StreamLog }) 
   if (beginMs === undefined) return null;
   const endMs = Math.max(beginMs + 1, rows.at(-1)?.atMs ?? 0, ...shown.map(({ toMs }) => toMs ?? 0));
   const share = (ms: number): string => `${(100 * (ms - beginMs)) / (endMs - beginMs)}%`;
-  const words = (span: Span): string => `${span.name}, ${shownMs((span.toMs ?? endMs) - span.fromMs)}`;
+  const words = ({ name, fromMs, toMs = endMs }: Span): string =>
+    toMs === fromMs ? name : `${name}, ${shownMs(toMs - fromMs)}`;
   return (
     <figure className="timeline">
       <figcaption className="aside">Timeline of the turn: {shown.map(words).join("; ")}</figcaption>

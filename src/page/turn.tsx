@@ -11,6 +11,9 @@ import { type Decide, ToolCard } from "./tool-card.tsx";
 
 interface TurnProps {
   readonly turn: ShownTurn;
+  /** From 1; the conversation has so many. Those between may not be drawn. */
+  readonly place: number;
+  readonly of: number;
   /** Of this turn. */
   readonly approvals: readonly PendingApproval[];
   /** Nothing runs: what was said may be changed. */
@@ -20,11 +23,17 @@ interface TurnProps {
   readonly resend: (turnId: string, text: string) => void;
 }
 
-export const Turn = memo(function Turn({ turn, approvals, mayEdit, decide, resend }: TurnProps) {
+export const Turn = memo(function Turn({ turn, place, of, approvals, mayEdit, decide, resend }: TurnProps) {
   const [isEditing, setEditing] = useState(false);
   const { user, parts, end } = turn;
   return (
-    <article className="turn" aria-busy={end === undefined}>
+    <article
+      className="turn"
+      data-turn={turn.id}
+      aria-posinset={place}
+      aria-setsize={of}
+      aria-busy={end === undefined}
+    >
       {user !== undefined &&
         (isEditing ? (
           <Edit
@@ -50,7 +59,12 @@ export const Turn = memo(function Turn({ turn, approvals, mayEdit, decide, resen
       {end !== undefined && end.reason !== "completed" && (
         <div className={end.reason === "aborted" ? "end" : "end warns"}>
           <p>{endWords(end.reason, end.message)}</p>
-          {mayEdit && user !== undefined && (
+          {end.reason === "left" && (
+            <button type="button" onClick={() => location.reload()}>
+              Reload the page
+            </button>
+          )}
+          {end.reason !== "left" && mayEdit && user !== undefined && (
             <button type="button" onClick={() => resend(turn.id, user.text)}>
               {end.reason === "aborted" ? "Ask again" : "Try again"}
             </button>

@@ -69,7 +69,6 @@ test("G1: the drawer strikes for real, and says what came of it", { skip, timeou
   const answer = await tab.answer();
   assert.ok(counted(100_000).startsWith(answer));
   await tab.sawOnly("count to 100000 every 30 ms", answer);
-  assert.deepEqual(await tab.refused(), []);
 
   demo.kill("SIGINT");
   await ended;

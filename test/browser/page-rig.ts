@@ -75,8 +75,6 @@ export class PageServer {
 const WATCH = `
 globalThis.seen = [];
 globalThis.struck = [];
-globalThis.refused = [];
-addEventListener("securitypolicyviolation", (event) => globalThis.refused.push(event.violatedDirective + " " + event.sample));
 new MutationObserver(() => {
   const last = [...document.querySelectorAll("article")].at(-1);
   const text = [...(last?.querySelectorAll(".markdown") ?? [])].map((one) => one.textContent).join("");
@@ -86,10 +84,21 @@ new MutationObserver(() => {
 }).observe(document, { subtree: true, childList: true, characterData: true });
 `;
 
-/** A profile of its own, under the page's own policy. */
+/** What the browser writes where the page's policy has refused something. */
+const REFUSAL = /Content Security Policy|Trusted ?(?:Type|HTML|Script)/i;
+
+/** A profile of its own, under the page's own policy. What the page throws, and what its policy refuses, fails the test. */
 export async function visitor(t: TestContext, options: BrowserContextOptions = {}): Promise<BrowserContext> {
   const context = await (await browser()).newContext(options);
-  t.after(() => context.close());
+  const faults: string[] = [];
+  context.on("weberror", (thrown) => faults.push(String(thrown.error())));
+  context.on("console", (said) => {
+    if (REFUSAL.test(said.text())) faults.push(said.text());
+  });
+  t.after(async () => {
+    await context.close();
+    assert.deepEqual(faults, []);
+  });
   await context.addInitScript({ content: WATCH });
   return context;
 }
@@ -105,7 +114,6 @@ export class Tab {
 
   static async open(context: BrowserContext, url: string): Promise<Tab> {
     const page = await context.newPage();
-    page.on("pageerror", (error) => console.error("the page:", error));
     const tab = new Tab(page);
     await page.goto(url);
     return tab;
@@ -118,10 +126,12 @@ export class Tab {
 
   /** Says it, and waits until it stands there: the answer before is not its answer. */
   async say(text: string): Promise<void> {
-    const before = await this.page.locator("article").count();
+    const last = this.page.locator("article").last();
+    // Of many turns only some are drawn.
+    const before = (await last.count()) === 0 ? 0 : Number(await last.getAttribute("aria-posinset"));
     await this.page.getByLabel("Message", { exact: true }).fill(text);
     await this.page.keyboard.press("Enter");
-    await this.page.locator("article").nth(before).waitFor();
+    await this.page.locator(`article[aria-posinset="${before + 1}"]`).waitFor();
   }
 
   async begin(): Promise<void> {
@@ -155,11 +165,6 @@ export class Tab {
       return struck.find((one) => one === text) ?? "";
     };
     await shownText(read, (found) => found === text, `"${text}" is struck through`);
-  }
-
-  /** What the page's policy has refused. */
-  refused(): Promise<readonly string[]> {
-    return this.page.evaluate("globalThis.refused");
   }
 
   /** Every text that was ever shown as the answer to this question is the beginning of this one. */

@@ -111,4 +111,12 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a turn that can be seen is not drawn",
+    file: "test/page/turn-window.test.ts",
+    test: "a turn that can be seen is drawn",
+    patches: [
+      { file: "src/page/turn-window.ts", from: "if (below < seenTop - height) first++;", to: "first++;" },
+    ],
+  },
 ];

@@ -3,7 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create, toBinary } from "../../src/protocol/message.ts";
 import type { ClientFrame, ServerFrame, WelcomeFrame } from "../../src/protocol/frames.ts";
-import { AgentServerMessageSchema, type InteractionUpdate } from "../../src/protocol/messages.ts";
+import {
+  AgentServerMessageSchema,
+  type InteractionUpdate,
+  StepCompletedUpdateSchema,
+  StepContinuedUpdateSchema,
+  StepStartedUpdateSchema,
+} from "../../src/protocol/messages.ts";
 import { ROWS_MAX, type Row, StreamLog } from "../../src/page/stream-log.ts";
 
 /** A log that is told what passes; each frame a millisecond after the one before. */
@@ -128,4 +134,28 @@ test("no more rows are kept than its bound, and those that went are counted", ()
   assert.ok(told.log.rows.length <= ROWS_MAX);
   assert.equal(told.log.rows.length + told.log.omitted, ROWS_MAX + 11);
   assert.equal(told.log.facts.events, ROWS_MAX + 10);
+});
+
+test("the timeline has the waiting for the model, and a break at the provider with how it was continued", () => {
+  const told = new Told();
+  told.open();
+  told.welcomed(0, 0);
+  const stepStarted = create(StepStartedUpdateSchema, { step: 0, model: "m" });
+  told.event(1, { case: "stepStarted", value: stepStarted });
+  told.nowMs += 99;
+  told.event(2, TEXT);
+  told.event(3, { case: "stepContinued", value: create(StepContinuedUpdateSchema, { continuation: 1 }) });
+  told.nowMs += 49;
+  told.event(4, TEXT);
+  told.event(5, { case: "stepCompleted", value: create(StepCompletedUpdateSchema, {}) });
+  told.event(6, TEXT, "completed");
+  assert.deepEqual(
+    told.log.spans.map(({ kind, name, fromMs, toMs = Number.NaN }) => [kind, name, toMs - fromMs]),
+    [
+      ["model", "step 0: m", 152],
+      ["wait", "waiting for the model", 100],
+      ["break", "the answer broke off; it was continued", 0],
+      ["wait", "waiting for the model", 50],
+    ],
+  );
 });
