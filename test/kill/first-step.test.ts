@@ -6,11 +6,13 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { CHAT, MODEL } from "../agent/models/providers/formats.ts";
 import { begin, frameText, ProviderServer } from "../agent/models/providers/server.ts";
+import { until } from "../e2e/rig.ts";
 import { bodyOf, user } from "../gateway/openai-user.ts";
 import { Served } from "./served-line.ts";
 
 /** A request before the others: it waits for what a server loads late, and for the row that says when its API key was used first. */
 const FIRST = "Are you there?";
+const SESSIONS = "gateway_sessions";
 
 interface Stage {
   readonly served: Served;
@@ -38,6 +40,8 @@ async function stage(t: TestContext, onHeard: (served: Served) => void): Promise
   const served = new Served(t, { type: "openai-compatible", baseURL: `${provider.origin}/v1` });
   await served.start();
   assert.ok((await served.ask(bodyOf([user(FIRST)], { model: `local/${MODEL}` })).reply()).isWhole);
+  // The row of its session is written behind its answer.
+  await until(() => served.rowsOf(SESSIONS).length === 1, "the first request has its row");
   return { calls: () => calls, served, release: released.resolve };
 }
 
@@ -45,13 +49,13 @@ async function isContinued(t: TestContext, headers: Record<string, string>, hold
   const body = bodyOf([user("Say something")], { model: `local/${MODEL}` });
   const killed = Promise.withResolvers<void>();
   const { served, calls, release } = await stage(t, (one) => killed.resolve(one.signal("SIGKILL")));
-  const before = served.rowsOf("gateway_sessions");
+  const before = served.rowsOf(SESSIONS);
   const letWrite = holdsWrites ? served.holdWrites() : () => undefined;
   const cut = served.ask(body, undefined, headers);
   await Promise.race([killed.promise, cut.reply()]);
   assert.equal(calls(), 1);
   await killed.promise;
-  if (holdsWrites) assert.deepEqual(served.rowsOf("gateway_sessions"), before);
+  if (holdsWrites) assert.deepEqual(served.rowsOf(SESSIONS), before);
   letWrite();
   await cut.reply();
   await served.start();
