@@ -95,23 +95,12 @@ export class Gateway implements GatewayAnswers {
     this.#log = new AnswerLog({ clientOf, names, environment, held });
     const parts = { ...found, clientOf, workspace, onBug, store, neighbours, shared: this.shared };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks, held });
-    this.#returns = new Returns({
-      sessions: this.#sessions,
-      store,
-      retries: this.#retries,
-      log: this.#log,
-      now,
-    });
-    const [sessions, retries, returns] = [this.#sessions, this.#retries, this.#returns];
+    const [sessions, retries, log] = [this.#sessions, this.#retries, this.#log];
+    const returns = new Returns({ sessions, store, retries, log, now });
+    this.#returns = returns;
     this.#wanting = { limits: this.#limits, sessions, shared: this.shared };
     this.#turns = new ContinuedTurns({ ...this.#wanting, sessions, retries, returns, counters, now });
-    this.responses = new ResponseAnswers({
-      kept,
-      sessions: this.#sessions,
-      returns: this.#returns,
-      log: this.#log,
-      conversations,
-    });
+    this.responses = new ResponseAnswers({ kept, sessions, returns, log, conversations });
   }
 
   /** Takes up what was open when the process ended, as far as it is wanted. */
@@ -338,6 +327,7 @@ export class Gateway implements GatewayAnswers {
     const before = await this.#retries.earlier(call);
     if (before === undefined) return undefined;
     const [{ principal, signal }, { fromEvent }, say] = [call, before, saying(call, before)];
+    const wasHere = this.#sessions.knows(before.streamId);
     const session = await this.#returns.awake(principal, before, say);
     // A retry may ask for the usage where the request before did not.
     const answer = { ...before, includeUsage: call.request.includeUsage };
@@ -349,7 +339,9 @@ export class Gateway implements GatewayAnswers {
       this.counters.attached++;
       return this.#returns.respond({ principal, answer, signal, memory }, "attached");
     }
-    const whole = await this.#log.whole({ principal, answer, signal }).catch((cause: unknown) => {
+    const isKept = !wasHere || (await this.#retries.isKept(call, before));
+    const read = isKept ? this.#log.whole({ principal, answer, signal }) : undefined;
+    const whole = await read?.catch((cause: unknown) => {
       // Its client has left without it: the next retry gets it.
       this.#retries.responding(answer).delivered(false);
       throw cause;

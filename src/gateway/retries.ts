@@ -93,6 +93,14 @@ export class Retries {
     return choice.answer.record.answer;
   }
 
+  /** False when the session of an answer that was found has ended since, and its rows with it. */
+  async isKept(request: Request, { responseId }: AnswerRef): Promise<boolean> {
+    const { given } = this.#parts;
+    const named = this.#keyName(request);
+    if (named === undefined) return given.ofAnswer(responseId) !== undefined;
+    return (await given.named(named))?.answer.responseId === responseId;
+  }
+
   /** Its stream is gone: the next retry must not be given it instead of the answer that this one gets. */
   async cannotBeHad({ responseId }: AnswerRef): Promise<void> {
     const { given } = this.#parts;

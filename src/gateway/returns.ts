@@ -59,7 +59,9 @@ export class Returns {
     if (session === undefined) return undefined;
     const isKnown = (): boolean =>
       session.memory.held.size > 0 && !(owesResults(session.state) && session.memory.isBehind);
-    await session.until(() => session.state.at !== "resuming" || isKnown(), CATCH_UP_MS);
+    // Behind its pause the log of one that waits may have the turn's end, and its rows go with that.
+    const isRead = (): boolean => session.state.at !== "resuming" && !session.memory.isBehind;
+    await session.until(() => isRead() || isKnown(), CATCH_UP_MS);
     return sessions.get(principal, streamId);
   }
 

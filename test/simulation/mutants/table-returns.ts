@@ -10,6 +10,18 @@ const hunter = "gateway" as const;
 
 export const RETURN_MUTANTS: readonly Mutant[] = [
   {
+    name: "a key is answered from the log of a turn that was stopped while its session rested",
+    breaks: "key",
+    hunter,
+    patches: [
+      {
+        file: "src/gateway/gateway.ts",
+        from: "const isKept = !wasHere || (await this.#retries.isKept(call, before));",
+        to: "const isKept = !wasHere || before !== undefined;",
+      },
+    ],
+  },
+  {
     name: "a start does not look whether the log has the whole answer",
     breaks: "paused",
     hunter,
