@@ -54,9 +54,10 @@ test("without a workspace it is answered as well: no turn waits for what nobody 
 
 test("tool calls are told only when the session that awaits their results is durable", async (t) => {
   const model = new PacedModel(() => ["Let me see. ", { tool: "look", args: {} }]);
-  const world = await World.begin(t, model);
   const disk = Promise.withResolvers<void>();
+  // Before the world stops, which waits for its disk.
   t.after(() => disk.resolve());
+  const world = await World.begin(t, model);
   const batch = world.tables.batch.bind(world.tables);
   let saves = 0;
   world.tables.batch = async (writes) => {

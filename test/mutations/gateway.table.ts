@@ -19,6 +19,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "C0: a client is told tool calls before the session that waits for them is on the disk",
+    file: "test/gateway/own-execs.test.ts",
+    test: "tool calls are told only when the session that awaits their results is durable",
+    patches: [
+      {
+        file: "src/gateway/session-driver.ts",
+        from: "    const owner = { principal: this.record.principal,",
+        to: "    this.#memory.settle(eventId);\n    const owner = { principal: this.record.principal,",
+      },
+    ],
+  },
+  {
     name: "parked: a session does not hear `paused`",
     file: "test/gateway/session.test.ts",
     test: "one request at a time is in the hand of a parked session",

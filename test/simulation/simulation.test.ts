@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { checkRuns } from "./mutants/check-runs.ts";
 import { caughtSeeds, guaranteesFile, readCaught, rowsTable, tableOf } from "./mutants/record.ts";
 import { rows } from "./mutants/rows.ts";
 import { MUTANTS } from "./mutants/table.ts";
@@ -53,6 +54,13 @@ test("every planted bug fits the source exactly once", () => {
       assert.notEqual(from, to, name);
     }
   }
+});
+
+test("a planted bug that is no program that runs is not noticed by that", () => {
+  const failure = (cause: Error): Error => new Error("seed 7, step 3", { cause });
+  assert.throws(() => checkRuns(failure(new ReferenceError("a is not defined"))), /does not run: a is not/);
+  assert.throws(() => checkRuns(failure(failure(new TypeError("b is not a function")))), /b is not/);
+  checkRuns(failure(new Error("A3: 1 chunks were acknowledged, 0 are durable")));
 });
 
 test("there are at least 30 planted bugs, each with a name of its own, and each has been caught", () => {

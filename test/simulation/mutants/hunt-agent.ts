@@ -4,6 +4,7 @@
  */
 import { checkCrash } from "../agent-comparison.ts";
 import { type AgentCrash, type Conversed, converse } from "../agent-scenario.ts";
+import { checkRuns } from "./check-runs.ts";
 
 const OPTIONS = { seed: 1, turns: 1 };
 /** Neighbouring points mostly show the same: first those that are far from each other. */
@@ -45,6 +46,7 @@ async function attempt(crash: AgentCrash, place: number, whole: Conversed): Prom
 
 /** The innermost cause is what a check said. */
 function told(place: number, failure: unknown): string {
+  checkRuns(failure);
   let cause = failure;
   while (cause instanceof Error && cause.cause instanceof Error) ({ cause } = cause);
   const [what = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");

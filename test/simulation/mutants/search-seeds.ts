@@ -2,6 +2,7 @@
  * Looks for the seed that notices a planted bug: the known one first, then one after the other. Prints the seed and what it saw.
  */
 import { WorldFailure } from "../world/index.ts";
+import { checkRuns } from "./check-runs.ts";
 
 /** Reads from the command line which seed is known (0: none) and how many others are tried. Ends the process. */
 export async function searchSeeds(run: (seed: number) => Promise<unknown>): Promise<never> {
@@ -19,9 +20,7 @@ async function attempt(run: (seed: number) => Promise<unknown>, seed: number): P
     return undefined;
   } catch (failure) {
     if (!(failure instanceof WorldFailure)) throw failure;
-    // No seed has noticed what the bug does: its patch names what its file does not have.
-    if (failure.cause instanceof ReferenceError)
-      throw new Error(`it is no program: ${failure.cause.message}`, { cause: failure });
+    checkRuns(failure);
     const cause = failure.cause instanceof Error ? failure.cause.message : String(failure.cause);
     return `${seed}\t${cause.replaceAll(/[\t\n]/g, " ")}`;
   }
