@@ -22,8 +22,8 @@ export function refuse(mounted: MountedCall, call: HttpCall, cause: unknown): vo
   const headers: Record<string, string> = { "content-type": "application/json", ...errorHeaders(error) };
   if (error.status === 401) headers["www-authenticate"] = "Bearer";
   if (error instanceof MethodNotAllowed) headers["allow"] = error.allow;
-  // HTTP/2 has no such header, and no such request.
-  if (error.status === 426 && exchange.httpVersion === 1) headers["upgrade"] = "HTTP/1.1";
+  // Only a request of HTTP/1 can ask for it: HTTP/2 refuses one that has such a header.
+  if (error.status === 426) headers["upgrade"] = "HTTP/1.1";
   const body = speaksMessages(exchange) ? messageErrorBody(error, requestId) : errorBody(error);
   call.respond(error.status, headers, `${JSON.stringify(body)}\n`);
 }
