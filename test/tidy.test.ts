@@ -19,6 +19,7 @@ import {
 import { checkDependencies, checkLockFile, checkMachineTraces, parseManifest } from "./tidy/repository.ts";
 import {
   checkConsole,
+  checkCuts,
   checkLength,
   checkNames,
   checkNodeGlobals,
@@ -291,6 +292,18 @@ test("what is unfinished, switched off or chatty is found", () => {
   assert.deepEqual(linesOf(checkSwitchedOff, "test/a.test.ts", off.join("\n")), [1, 2, 3, 4, 5]);
   assert.deepEqual(linesOf(checkSwitchedOff, "test/a.test.ts", "reader.skip(4); '.only'"), []);
   assert.deepEqual(linesOf(checkConsole, "src/core/a.ts", "\nconsole.error(x); // console.log"), [2]);
+});
+
+test("a cut that may leave half of a character is found", () => {
+  const cuts = [
+    "text.slice(0, LINE_CHARS_MAX - 1);",
+    "a.slice(-LIMITS.messageCharsMax);",
+    "b.slice(0, charsMax);",
+  ];
+  assert.deepEqual(linesOf(checkCuts, "src/core/a.ts", cuts.join("\n")), [1, 2, 3]);
+  const whole =
+    "text.slice(0, cutAt(text, LINE_CHARS_MAX)); lines.slice(-LINES_MAX); firstChars(a, charsMax);";
+  assert.deepEqual(linesOf(checkCuts, "src/core/a.ts", whole), []);
 });
 
 test("traces of a machine, download addresses and unexplained dependencies are found", () => {

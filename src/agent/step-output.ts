@@ -7,7 +7,7 @@
  * A character may come in two halves, and an event holds whole ones. The first half waits for the second; where none comes, it is not said: the answer was
  * broken off or cancelled there, and may be continued behind what was said.
  */
-import { cutAt } from "../protocol/characters.ts";
+import { cutAt, firstChars } from "../protocol/characters.ts";
 import type { AssistantChatMessage, JsonObject, ToolCallPart } from "../protocol/chat-message.ts";
 import type { ModelPart, Usage } from "./model.ts";
 import { TurnFailure } from "./turn-failure.ts";
@@ -168,7 +168,7 @@ export class StepOutput {
 }
 
 function cut(text: string, charsMax: number): string {
-  return text.slice(0, cutAt(text, charsMax)).toWellFormed();
+  return firstChars(text, charsMax).toWellFormed();
 }
 
 function piecesOf(text: string): readonly string[] {

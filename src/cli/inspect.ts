@@ -5,7 +5,7 @@
  * derived from, what was said. A home key that is kept on this machine is found without being named. It reads one snapshot of the database and changes nothing, so it may be used
  * while a server runs, or on a copy. Keys are never printed (E4).
  */
-import { cutAt } from "../protocol/characters.ts";
+import { firstChars } from "../protocol/characters.ts";
 import { DEFAULTS as RETENTION, retentionLeftMs } from "../core/retention.ts";
 import { shellWord } from "../protocol/shell-word.ts";
 import { nodeSealing } from "../sealing/node.ts";
@@ -235,8 +235,7 @@ function timelineLines(entries: readonly TimelineEntry[], { dim }: Terminal): re
 }
 
 function cut(text: string): string {
-  if (text.length <= TEXT_CHARS_MAX) return text;
-  return `${text.slice(0, cutAt(text, TEXT_CHARS_MAX))} ... (${text.length} characters)`;
+  return firstChars(text, TEXT_CHARS_MAX, ` ... (${text.length} characters)`);
 }
 
 function jsonOfEntry({ timeMs, ...entry }: TimelineEntry): object {

@@ -9,6 +9,7 @@
 import { sha256 } from "../protocol/sha256.ts";
 import { hexOf } from "../protocol/bytes.ts";
 import { assert } from "../protocol/assert.ts";
+import { firstChars } from "../protocol/characters.ts";
 import type { JournalRecord, Recovered } from "../core/journal.ts";
 import type { ToolOrder } from "../core/client-state.ts";
 import type { ToolNews } from "../core/client-stream.ts";
@@ -108,7 +109,7 @@ function streamTools(tools: Tools, journal: Recovered, outputs: RunnerOutputs) {
       case "aborted":
         return writeExecAborted(exec, OWN_WORDS.aborted);
       case "denied":
-        return writeExecRejected(exec, denials.get(exec.execId)?.slice(0, MESSAGE_CHARS_MAX) ?? "denied");
+        return writeExecRejected(exec, firstChars(denials.get(exec.execId) ?? "denied", MESSAGE_CHARS_MAX));
     }
   }
 
@@ -121,7 +122,7 @@ function streamTools(tools: Tools, journal: Recovered, outputs: RunnerOutputs) {
         ? await tools.run(exec, runOf(exec.execId, controller))
         : writeExecThrow(exec, "unknown_kind", "this client does not know this kind of exec");
     } catch (cause) {
-      body = writeExecError(exec, messageOf(cause).slice(0, MESSAGE_CHARS_MAX));
+      body = writeExecError(exec, firstChars(messageOf(cause), MESSAGE_CHARS_MAX));
     }
     running.delete(exec.execId);
     // Every exec has an outcome (C1): one that is too large to send is an error that says so.

@@ -39,7 +39,7 @@ const NO_TIMERS = { after: () => () => undefined };
 export async function eraseRows(erasing: Erasing): Promise<Erased> {
   const { principal, streamIds, secret } = erasing;
   const names = new Names(secret);
-  // A row that cannot be read may be the principal's or not: nobody can read it.
+  // A row that cannot be read may be another principal's: it stays.
   const rows = new SealedRows({ ...erasing, onDamaged: () => undefined, environment: NO_TIMERS });
   const found: TableWrite[] = [];
   const take = async <Row>(

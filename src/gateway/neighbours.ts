@@ -1,7 +1,7 @@
 /**
  * What a gateway knows of the others on the same tables: which process lives. Sessions name their owner by it.
  *
- * It decides only whether a session is waited for or taken over. That nobody writes what another one has is the versions' work: every write of a session's record compares the one that its
+ * It decides only whether a session is waited for or taken over. That no node writes what another one has is the versions' work: every write of a session's record compares the one that its
  * owner wrote last.
  */
 import { HoldfastError } from "../protocol/errors.ts";

@@ -166,7 +166,7 @@ export class Sessions implements SessionLookup {
       const { state, isBackground = false, principal, answer } = record;
       if (state === "finished") continue;
       if (this.takeovers === undefined) await this.#take(record);
-      // Another node may run it, or asks for it first. Nobody asks for one that is wanted without a reader.
+      // Another node may run it, or asks for it first. No request asks for one that is wanted without a reader.
       else if (isBackground) await this.takeovers.takeUp(principal, answer.streamId);
     }
     this.#makeRoom();

@@ -3,7 +3,7 @@
  *
  *     gateway_places  by name
  *
- * Who leaves may say so, and may die before that. So those who have the places are asked about only when all are taken: whoever is over by then makes room.
+ * A holder says when it leaves, or dies before it can. So the holders are looked at when all places are taken: those that are over by then make room.
  *
  * Invariant: no more than `max` places under a name are taken at once by those who are not over.
  */

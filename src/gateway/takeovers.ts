@@ -1,7 +1,7 @@
 /**
  * Sessions of tables that several nodes share: which of them runs where, and how one moves.
  *
- * A record names the process that generates its answer. It is taken over when that process is gone; and when it waits for tool results, by whoever has them: then it belongs to nobody. Either way the first
+ * A record names the process that generates its answer. Another process takes it over when that one is gone. A session that waits for tool results belongs to none: the process that gets them takes it. Either way the first
  * one to write the record over the version that it has read has the session (decision 133).
  *
  * Invariant: of all processes that would run a session, one writes its record; the others learn `fenced` by their next write.

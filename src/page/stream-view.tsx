@@ -6,6 +6,7 @@
  */
 import { isAtEnd } from "./at-end.ts";
 import { type KeyboardEvent, useLayoutEffect, useRef, useState } from "react";
+import { firstChars } from "../protocol/characters.ts";
 import { Drawer, isDemo } from "./drawer.tsx";
 import { plainText } from "./markdown.ts";
 import { decoded, type Row, shownMs, type StreamLog } from "./stream-log.ts";
@@ -245,7 +246,7 @@ function Entry({ row, close }: { readonly row: Row; readonly close: () => void }
       <button type="button" className="quiet" onClick={close}>
         Close
       </button>
-      <pre tabIndex={0}>{plainText(text.slice(0, ENTRY_CHARS_MAX))}</pre>
+      <pre tabIndex={0}>{plainText(firstChars(text, ENTRY_CHARS_MAX))}</pre>
     </section>
   );
 }

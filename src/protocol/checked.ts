@@ -6,6 +6,7 @@
  * the same rule can be said of a file, an option or a flag. A field that no schema has is refused: a mistyped setting that
  * does nothing would look like one that is on. What may be a secret is never repeated.
  */
+import { firstChars } from "./characters.ts";
 import { HoldfastError } from "./errors.ts";
 import * as z from "./rules.ts";
 
@@ -58,7 +59,7 @@ function shown(value: unknown): string {
   if (typeof value === "function") return "a function";
   if (typeof value === "object" && value !== null) return "an object";
   const text = typeof value === "string" ? JSON.stringify(value) : String(value);
-  return text.length <= SHOWN_CHARS_MAX ? text : `${text.slice(0, SHOWN_CHARS_MAX)}…`;
+  return firstChars(text, SHOWN_CHARS_MAX, "…");
 }
 
 /** Text that is not empty. */

@@ -5,7 +5,7 @@
  * HoldfastError that says what is wrong, and never a frame. Bodies are views into the bytes that were
  * given, so a caller that reuses its buffers copies first.
  */
-import { cutAt } from "./characters.ts";
+import { firstChars } from "./characters.ts";
 import { given } from "./given.ts";
 import { encoded, fromBinary, type MessageInitShape, type MessageShape, type Schema } from "./message.ts";
 import { enumName } from "./enum-name.ts";
@@ -309,7 +309,5 @@ function unknownCase(message: StreamRequest | StreamResponse): HoldfastError {
 }
 
 function cut(text: string): string {
-  return text.length <= LIMITS.messageCharsMax
-    ? text
-    : `${text.slice(0, cutAt(text, LIMITS.messageCharsMax - 1))}…`;
+  return text.length <= LIMITS.messageCharsMax ? text : firstChars(text, LIMITS.messageCharsMax - 1, "…");
 }

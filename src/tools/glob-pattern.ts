@@ -4,6 +4,7 @@
  * A pattern is matched by hand, name by name, not turned into a regular expression: a star goes back only to
  * itself, so no pattern takes more than (length of the pattern) x (length of the path) steps.
  */
+import { firstChars } from "../protocol/characters.ts";
 import { fault } from "./faults.ts";
 
 interface GlobRules {
@@ -44,7 +45,10 @@ export function asksForHidden(pattern: string): boolean {
 
 function checkLength(pattern: string): void {
   if (pattern.length <= GLOB_CHARS_MAX) return;
-  throw fault("EINVAL", `the glob ${pattern.slice(0, 100)}... has more than ${GLOB_CHARS_MAX} characters`);
+  throw fault(
+    "EINVAL",
+    `the glob ${firstChars(pattern, 100, "...")} has more than ${GLOB_CHARS_MAX} characters`,
+  );
 }
 
 /** `a{b,c{d,e}}` as `ab`, `acd`, `ace`. A brace without its other half, or without a comma, is itself. */
@@ -58,7 +62,7 @@ function expandBraces(pattern: string): readonly string[] {
     if (done.length + waiting.length > ALTERNATIVES_MAX) {
       throw fault(
         "EINVAL",
-        `the glob ${pattern.slice(0, 100)} has more than ${ALTERNATIVES_MAX} alternatives`,
+        `the glob ${firstChars(pattern, 100)} has more than ${ALTERNATIVES_MAX} alternatives`,
       );
     }
   }

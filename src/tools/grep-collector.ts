@@ -4,6 +4,7 @@
  * A match is a matching line; a pattern that matches across lines counts each line that it touches. Everything is
  * counted, also what is left out.
  */
+import { firstChars } from "../protocol/characters.ts";
 import { GrepOutput } from "../protocol/messages.ts";
 
 export interface FoundLine {
@@ -92,6 +93,5 @@ export function grepCollector(search: Search) {
 }
 
 function cut(text: string): string {
-  if (text.length <= LINE_CHARS_MAX) return text;
-  return `${text.slice(0, LINE_CHARS_MAX)} [... ${text.length - LINE_CHARS_MAX} more characters]`;
+  return firstChars(text, LINE_CHARS_MAX, ` [... ${text.length - LINE_CHARS_MAX} more characters]`);
 }

@@ -9,6 +9,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { firstChars } from "../protocol/characters.ts";
 import { fieldsOf, parsedJson } from "../protocol/fields.ts";
 import { fault, throwIfAborted } from "./faults.ts";
 import {
@@ -97,7 +98,7 @@ async function searchFiles(
   await ended;
   throwIfAborted(signal);
   if (child.signalCode !== null) throw tookTooLong();
-  if (!isComplete) throw fault("EINVAL", `ripgrep: ${complaint.join("").trim().slice(0, 2000)}`);
+  if (!isComplete) throw fault("EINVAL", `ripgrep: ${firstChars(complaint.join("").trim(), 2000)}`);
 }
 
 function argumentsOf(search: Search): readonly string[] {

@@ -10,6 +10,7 @@
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, realpathSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { firstChars } from "../protocol/characters.ts";
 import type { ShellConfig } from "./config.ts";
 import type { Environment } from "./environment.ts";
 import { fault } from "./faults.ts";
@@ -85,7 +86,7 @@ function probe([program = "", ...args]: readonly string[]): string | undefined {
   });
   return status === 0
     ? undefined
-    : `bubblewrap does not work here (${stderr.trim().slice(0, 200) || "no reason given"})`;
+    : `bubblewrap does not work here (${firstChars(stderr.trim(), 200) || "no reason given"})`;
 }
 
 interface SandboxedCommand {

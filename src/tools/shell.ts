@@ -6,6 +6,7 @@
  */
 import { existsSync } from "node:fs";
 import type { ToolRun } from "../client/tools.ts";
+import { lastChars } from "../protocol/characters.ts";
 import type { ExecRequest } from "../protocol/exec-codec.ts";
 import type { ShellArgs } from "../protocol/messages.ts";
 import { type CommandEnd, type CommandOptions, runCommand } from "./command.ts";
@@ -144,7 +145,7 @@ function outputMax({ outputBytesMax }: ShellArgs, { config }: ShellPlace): numbe
 }
 
 function abortDetail({ durationMs }: Pick<CommandEnd, "durationMs">, output = Buffer.of()): string {
-  const said = output.toString("utf8").slice(-ABORTED_OUTPUT_CHARS);
+  const said = lastChars(output.toString("utf8"), ABORTED_OUTPUT_CHARS);
   const after = `stopped after ${(durationMs / 1000).toFixed(1)} s; what it did until then is done`;
   return said === "" ? after : `${after}. The end of its output:\n${said}`;
 }

@@ -5,6 +5,7 @@
  * are no space are shown as `\u{202e}`. What looks like such an escape already is told apart by a second backslash. White space, and
  * whatever else draws nothing, is counted where much of it stands in a row. All of this is for the eyes: what runs is the text itself.
  */
+import { firstChars } from "../protocol/characters.ts";
 
 /** Categories: control, format, surrogate, private, unassigned; separators of lines; what draws nothing though it is a letter or a mark; blanks other than the space. */
 const HIDDEN = /\\u\{|[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u{2800}]|(?! )\p{Zs}/gu;
@@ -62,8 +63,7 @@ function nameOf(char: string): string {
 
 /** For one line of a list or a title: line breaks and tabs are shown too, a long text is cut. */
 export function visibleLine(text: string, charsMax = 160): string {
-  const line = foldedText(text).replace(/[\n\t]/g, escapeOf);
-  return line.length <= charsMax ? line : `${line.slice(0, charsMax)}...`;
+  return firstChars(foldedText(text).replace(/[\n\t]/g, escapeOf), charsMax, "...");
 }
 
 function escapeOf(char: string): string {

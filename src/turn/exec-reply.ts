@@ -1,7 +1,7 @@
 /**
  * What a client says about an exec: pieces while it runs, then one terminal reply.
  */
-import { cutAt } from "../protocol/characters.ts";
+import { firstChars } from "../protocol/characters.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { ExecClientMessage } from "../protocol/messages.ts";
 
@@ -39,7 +39,7 @@ export function piecesOf({ message }: ExecClientMessage): readonly ExecPiece[] {
   const isProgressing = message.case === "subagentResult" || message.case === "mcpResult";
   if (isProgressing && message.value.result.case === "progress") {
     const { text } = message.value.result.value;
-    return [{ kind: "progress", text: text.slice(0, cutAt(text, PROGRESS_CHARS_MAX)) }];
+    return [{ kind: "progress", text: firstChars(text, PROGRESS_CHARS_MAX) }];
   }
   return [];
 }

@@ -1,7 +1,7 @@
 /**
  * Why a turn cannot continue, as data in its last event: the stream itself is well.
  */
-import { cutAt } from "../protocol/characters.ts";
+import { firstChars } from "../protocol/characters.ts";
 import { create } from "../protocol/message.ts";
 import { type Failure, FailureKind, FailureSchema } from "../protocol/messages.ts";
 import type { Decision, Ending } from "./decision.ts";
@@ -39,9 +39,7 @@ export function failure(kind: TurnFailureKind, message: string): Failure {
 }
 
 export function cutMessage(message: string): string {
-  return message.length <= MESSAGE_CHARS_MAX
-    ? message
-    : `${message.slice(0, cutAt(message, MESSAGE_CHARS_MAX))} ...`;
+  return firstChars(message, MESSAGE_CHARS_MAX, " ...");
 }
 
 export function failed(kind: TurnFailureKind, message: string): Ending {

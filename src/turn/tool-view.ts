@@ -5,6 +5,7 @@
  * the last call that has it and is not over; an exec id is unique.
  */
 import { bytesOfHex, hexOf } from "../protocol/bytes.ts";
+import { lastChars } from "../protocol/characters.ts";
 import { type ToolCall } from "../protocol/messages.ts";
 import { blobIn, textIn } from "./content.ts";
 import type { ToolView, ViewPart } from "./view.ts";
@@ -121,7 +122,7 @@ function withOutput(call: ToolView, bytes: Uint8Array): ToolView {
   const outputRest = hexOf(whole.subarray(cut));
   // In large steps: cutting at every piece would copy all of it each time.
   if (grown.length <= 2 * OUTPUT_CHARS_MAX) return { ...call, output: grown, outputRest };
-  const output = grown.slice(-OUTPUT_CHARS_MAX);
+  const output = lastChars(grown, OUTPUT_CHARS_MAX);
   const outputOmitted = call.outputOmitted + grown.length - output.length;
   return { ...call, output, outputOmitted, outputRest };
 }

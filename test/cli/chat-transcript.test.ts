@@ -306,3 +306,15 @@ test("a turn that began before is told from its view, in short, and goes on wher
   assert.ok(text.length < 2_500);
   assert.match(text, /^› hi\n\n… x+\n\n● shell\n {2}│ half a line and the rest\n {2}\? unknown/);
 });
+
+test("of a long text that was said before, the end begins with a whole character", () => {
+  const said: Update = { case: "textDelta", value: { text: "🙂".repeat(1_000) + "x" } };
+  const begun: Update = { case: "stepStarted", value: { step: 0, model: "m" } };
+  const view = [begun, said].reduce(
+    (before, update, at) => reduce(before, at + 1, updateMessage(update)),
+    emptyView(),
+  );
+  const text = transcriptOf(recentParts(view), { typed: "" });
+  assert.match(text, /… (?:🙂)+x/u);
+  assert.ok(text.isWellFormed());
+});

@@ -73,6 +73,10 @@ test("what is wrong is named by its field, with what it must be and what it is",
       { name: "x".repeat(100), port: "x".repeat(100) },
       `port must be a whole number from 0 to 65535, not "${"x".repeat(79)}…`,
     ],
+    [
+      { name: "x", port: "x".repeat(78) + "🙂" },
+      `port must be a whole number from 0 to 65535, not "${"x".repeat(78)}…`,
+    ],
   ];
   for (const [value, message] of wrong) {
     assert.throws(() => checked(SCHEMA, value), { name: "HoldfastError", code: "invalid_argument", message });

@@ -83,6 +83,14 @@ export function checkConsole(file: Source): Violation[] {
   return matches(file, "code", /(?<![.\w$])console\s*\.\s*\w+/g, (call) => `${call} in a library`);
 }
 
+const bluntCut = /\.slice\((?:0, |-)(?:\w+\.)*(?:\w*_CHARS_MAX|\w*[cC]harsMax)\b/g;
+
+/** Text is cut where `characters.ts` says: between its halves a character has no bytes. */
+export function checkCuts(file: Source): Violation[] {
+  if (!inSource(file) || file.path === "src/protocol/characters.ts") return [];
+  return matches(file, "code", bluntCut, (found) => `"${found}" may cut a character in two`);
+}
+
 export const styleRules = [
   checkLength,
   checkNodeGlobals,
@@ -92,4 +100,5 @@ export const styleRules = [
   checkUnfinished,
   checkSwitchedOff,
   checkConsole,
+  checkCuts,
 ] as const;

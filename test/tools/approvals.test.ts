@@ -26,6 +26,7 @@ test("hidden characters are made visible, everything else stays as it is", () =>
   for (const [text, shown] of table) assert.equal(visibleText(text), shown);
   assert.equal(visibleLine("a\nb\tc"), "a\\u{a}b\\u{9}c");
   assert.equal(visibleLine("x".repeat(500)).length, 163);
+  assert.equal(visibleLine("x".repeat(159) + "🙂"), `${"x".repeat(159)}...`, "not within a character");
 });
 
 test("looking is allowed, changing is asked about, and what was asked is shown completely", async (t) => {

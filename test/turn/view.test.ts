@@ -229,6 +229,16 @@ test("F2: of endless output the end is kept, and how much is not", () => {
   assert.equal(tool.output.length + tool.outputOmitted, 5_000_000);
 });
 
+test("F2: of endless output the end that is kept does not begin within a character", () => {
+  const piece = update({
+    case: "shellOutputDelta",
+    value: { execId: "e", output: { case: "stdout", value: utf8("🙂".repeat(50_000) + "x") } },
+  });
+  const [tool] = toolsOf(fold(Array.from({ length: 6 }, () => piece)));
+  assert.ok(tool !== undefined && tool.outputOmitted > 0 && tool.output.isWellFormed());
+  assert.equal(tool.output.length + tool.outputOmitted, 600_006);
+});
+
 const answer = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "From the blob." }] });
 const ended = update({ case: "turnEnded", value: { reason: 1 } });
 

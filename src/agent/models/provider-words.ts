@@ -5,6 +5,7 @@
  * that looks like one, and no piece of the prompt (some servers quote the request in their errors).
  */
 import type { LanguageModelV4Prompt } from "@ai-sdk/provider";
+import { firstChars } from "../../protocol/characters.ts";
 
 const WORDS_CHARS_MAX = 300;
 /** This many characters in common with the prompt are no coincidence. */
@@ -23,7 +24,7 @@ export function cleanedWords(
     .replace(/[\p{Cc}\p{Cf}\s]+/gu, " ")
     .trim();
   if (quotes(line, prompt)) return "";
-  return line.length > WORDS_CHARS_MAX ? `${line.slice(0, WORDS_CHARS_MAX)} ...` : line;
+  return firstChars(line, WORDS_CHARS_MAX, " ...");
 }
 
 function quotes(line: string, prompt: LanguageModelV4Prompt): boolean {

@@ -5,6 +5,7 @@
  * which step is due, so it can be called again after any crash and says the same.
  */
 import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
+import { firstChars } from "../../protocol/characters.ts";
 import { type ChatMessage, textOf, type ToolResultPart } from "../../protocol/chat-message.ts";
 import {
   type FinishReason,
@@ -172,8 +173,7 @@ function summaryOf(messages: readonly ChatMessage[]): string {
 }
 
 function shortened(text: string): string {
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > SUMMARY_CHARS_MAX ? `${line.slice(0, SUMMARY_CHARS_MAX)} ...` : line;
+  return firstChars(text.replace(/\s+/g, " ").trim(), SUMMARY_CHARS_MAX, " ...");
 }
 
 function resultWords(messages: readonly ChatMessage[]): string {

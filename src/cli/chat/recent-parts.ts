@@ -5,6 +5,7 @@
  * comes live continues where this ends.
  */
 import type { Turn, TurnPart, TurnView, ViewPart } from "../../client/index.ts";
+import { lastChars } from "../../protocol/characters.ts";
 import { partsBetween } from "../../turn/parts.ts";
 import { EMPTY_VIEW } from "../../turn/view.ts";
 
@@ -45,5 +46,5 @@ function shortened(part: ViewPart): ViewPart {
 }
 
 function ending(text: string): string {
-  return text.length <= TEXT_CHARS_MAX ? text : `… ${text.slice(-TEXT_CHARS_MAX)}`;
+  return lastChars(text, TEXT_CHARS_MAX, "… ");
 }

@@ -13,6 +13,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { failure } from "../../node/failures.ts";
+import { lastChars } from "../../protocol/characters.ts";
 
 export interface OwnPostgres {
   /** Its data and whatever else belongs to it; removed at the close. */
@@ -97,7 +98,7 @@ export function ownPostgresIn(folder: string, port: number, binary = findBinarie
         starting.once("error", reject);
         starting.once("exit", () => reject(failure(`PostgreSQL did not start: ${said}`)));
         starting.stderr.setEncoding("utf8").on("data", (text: string) => {
-          said = (said + text).slice(-SAID_CHARS_MAX);
+          said = lastChars(said + text, SAID_CHARS_MAX);
           if (/ready to accept (?:read-only )?connections/.test(said)) resolve();
         });
       });

@@ -43,7 +43,7 @@ export interface SendOptions {
   readonly tools?: OfferedTools;
 }
 
-const TITLE_CHARS_MAX = 80;
+const TITLE_MAX = 80;
 
 export class Conversation {
   readonly id: string;
@@ -359,7 +359,5 @@ function digestOf(input: TurnInput): string {
 function titleOf(input: TurnInput): string {
   const [line = ""] = wordsOf(input).trim().split("\n");
   const chars = Array.from(line.trim());
-  return chars.length <= TITLE_CHARS_MAX
-    ? chars.join("")
-    : `${chars.slice(0, TITLE_CHARS_MAX - 1).join("")}…`;
+  return chars.length <= TITLE_MAX ? chars.join("") : `${chars.slice(0, TITLE_MAX - 1).join("")}…`;
 }

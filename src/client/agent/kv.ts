@@ -5,6 +5,7 @@
  * answered again in the same way. A blob that is not there is said to be missing, never given as empty.
  * Ids are checked both ways (E5), and a set is answered only when the blob is durable.
  */
+import { firstChars } from "../../protocol/characters.ts";
 import { given } from "../../protocol/given.ts";
 import { create, type MessageInitShape } from "../../protocol/message.ts";
 import { HoldfastError, messageOf } from "../../protocol/errors.ts";
@@ -127,5 +128,5 @@ function ifNotOver(cause: unknown): string {
 }
 
 function reasonOf(cause: unknown): string {
-  return messageOf(cause).slice(0, LIMITS.messageCharsMax);
+  return firstChars(messageOf(cause), LIMITS.messageCharsMax);
 }

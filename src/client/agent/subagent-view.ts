@@ -1,6 +1,7 @@
 /**
  * What a parent sees of a subagent: a line per step and tool call, and how it ended.
  */
+import { firstChars } from "../../protocol/characters.ts";
 import { type AgentServerMessage, FailureKind } from "../../protocol/messages.ts";
 import type { Conversation } from "./conversation.ts";
 import { textIn } from "../../turn/content.ts";
@@ -18,7 +19,7 @@ export function progressLine(message: AgentServerMessage): string | undefined {
     case "toolCallStarted": {
       const { tool = "", argsJson } = update.value.toolCall ?? {};
       const args = (textIn(argsJson) ?? "").replace(/\s+/g, " ");
-      return `${tool} ${args.length > ARGS_CHARS_MAX ? `${args.slice(0, ARGS_CHARS_MAX - 1)}…` : args}`.trim();
+      return `${tool} ${firstChars(args, ARGS_CHARS_MAX, "…")}`.trim();
     }
     default:
       return undefined;

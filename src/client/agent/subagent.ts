@@ -8,6 +8,7 @@
 import { type MessageInitShape } from "../../protocol/message.ts";
 import { hmacSha256 } from "../../protocol/sha256.ts";
 import { hexOf } from "../../protocol/bytes.ts";
+import { lastChars } from "../../protocol/characters.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { ExecRequest } from "../../protocol/exec-codec.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -222,7 +223,7 @@ async function resultOf(end: TurnEnd, names: ChildNames, run: ToolRun): Promise<
 
 /** What it had said by then is worth knowing. */
 function withText(what: string, text: string): string {
-  return text === "" ? what : `${what}; it had said: ${text.slice(-LIMITS.messageCharsMax)}`;
+  return text === "" ? what : `${what}; it had said: ${lastChars(text, LIMITS.messageCharsMax)}`;
 }
 
 function encode({ id, execId, toolCallId }: ExecRequest, result: Result): Uint8Array {

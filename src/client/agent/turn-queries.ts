@@ -6,6 +6,7 @@
  * the answer.
  */
 import { type MessageInitShape } from "../../protocol/message.ts";
+import { firstChars } from "../../protocol/characters.ts";
 import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { type InteractionQuery, type InteractionResponseSchema } from "../../protocol/messages.ts";
@@ -95,5 +96,5 @@ export function turnQueries(
 }
 
 function unanswerable(reason: string): QueryAnswer {
-  return { case: "unanswerable", value: { reason: reason.slice(0, LIMITS.messageCharsMax) } };
+  return { case: "unanswerable", value: { reason: firstChars(reason, LIMITS.messageCharsMax) } };
 }

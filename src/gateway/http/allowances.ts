@@ -2,7 +2,7 @@
  * What each API key has used of what it may: requests in a minute, and at once.
  *
  * Counted by the API key's id in this process, and by nothing that a client says; the rate, where other nodes serve the same API keys, in a table that they share. A refused
- * request costs nothing, so a client that comes back after `Retry-After` is let in.
+ * request costs nothing, so a client that returns after `Retry-After` is let in.
  *
  * A client that lost its connection and resumes the same answer has paid for it: it has a rate of its own, generous enough for any bad
  * network. Its dead connection may not be known to be dead for many minutes; when there is no room, the resuming request takes its place.

@@ -5,6 +5,7 @@
  * stream is touched before the principal is known.
  */
 import type { Logger } from "pino";
+import { firstChars } from "../../protocol/characters.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { HeadRefusal, readFormat } from "../../transport/node/call-head.ts";
 import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
@@ -87,7 +88,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         requestId,
         kind,
         route,
-        method: exchange.method.slice(0, METHOD_CHARS_MAX),
+        method: firstChars(exchange.method, METHOD_CHARS_MAX),
         remote: exchange.remoteAddress,
         http: exchange.httpVersion,
         principal,

@@ -6,6 +6,7 @@
  * (a proxy, another server): then only what surely means the same is believed, and the rest is
  * `internal`, which is tried again within a budget and ends no healthy stream.
  */
+import { firstChars } from "../../protocol/characters.ts";
 import { given } from "../../protocol/given.ts";
 import { encoded, fromBinary } from "../../protocol/message.ts";
 import { errorCodeFromWire, HoldfastError, type WireCode, wireCodeOf } from "../../protocol/errors.ts";
@@ -111,7 +112,7 @@ export function readConnectError(json: unknown): HoldfastError {
     if (error !== undefined) return error;
   }
   const text = typeof message === "string" && message !== "" ? message : `the call failed: ${String(code)}`;
-  return new HoldfastError(BELIEVED.get(code) ?? "internal", text.slice(0, LIMITS.messageCharsMax));
+  return new HoldfastError(BELIEVED.get(code) ?? "internal", firstChars(text, LIMITS.messageCharsMax));
 }
 
 function readDetail({ type, value }: ReturnType<typeof fieldsOf>): HoldfastError | undefined {
@@ -119,7 +120,7 @@ function readDetail({ type, value }: ReturnType<typeof fieldsOf>): HoldfastError
   if (bytes === undefined) return undefined;
   try {
     const { code, message, retryAfterMs } = fromBinary(ErrorSchema, bytes);
-    return new HoldfastError(errorCodeFromWire(code), message.slice(0, LIMITS.messageCharsMax), {
+    return new HoldfastError(errorCodeFromWire(code), firstChars(message, LIMITS.messageCharsMax), {
       retryAfterMs,
     });
   } catch {

@@ -11,6 +11,7 @@ import {
   toBinary,
   toJsonString,
 } from "@bufbuild/protobuf";
+import { firstChars } from "../../protocol/characters.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { file_holdfast_v1_blob } from "../../protocol/gen/holdfast/v1/blob_pb.ts";
 import { file_holdfast_v1_stream } from "../../protocol/gen/holdfast/v1/stream_pb.ts";
@@ -42,7 +43,7 @@ export function fromWireFormat(format: Format, schema: Schema, bytes: Uint8Array
     return toBinary(description, fromJsonString(description, text));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : "unreadable";
-    throw new HoldfastError("invalid_frame", `not a ${schema.typeName} in JSON: ${why.slice(0, 200)}`, {
+    throw new HoldfastError("invalid_frame", `not a ${schema.typeName} in JSON: ${firstChars(why, 200)}`, {
       cause,
     });
   }

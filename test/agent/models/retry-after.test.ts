@@ -30,6 +30,7 @@ test("E4: a provider's words lose secrets, line breaks and control characters, a
   );
   assert.equal(cleaned('input: "the anchor lies under the third"'), "");
   assert.equal(cleaned("x".repeat(1_000)).length, 304);
+  assert.equal(cleaned("x".repeat(299) + "🙂"), `${"x".repeat(299)} ...`, "not within a character");
 });
 
 test("E4: the secrets of a provider are its API key as it is sent and its headers, but for what is too short to be told from a word", () => {
