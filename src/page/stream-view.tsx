@@ -192,7 +192,7 @@ function Rows({ rows, picked, pick }: RowsProps) {
             style={{ top: (first + at) * ROW_PX }}
             onMouseEnter={({ currentTarget }) => {
               // Decoded when it is looked at, and not for each row that is drawn.
-              currentTarget.title = plainText(entryText(row).slice(0, TITLE_CHARS_MAX));
+              currentTarget.title = plainText(firstChars(entryText(row), TITLE_CHARS_MAX));
             }}
             onClick={() => {
               place.current.isAtEnd = false;

@@ -120,40 +120,46 @@ restTest("D3: one that rests can be stopped", async (begin) => {
 });
 
 for (const sign of ["x-stainless-retry-count", "idempotency-key"])
-  test(`D3: a retry by ${sign} gets the answer of a session that rests, unless another client of the server has stopped its turn meanwhile`, async (t) => {
-    const world = await begin(t);
-    for (const isStopped of [false, true]) {
-      const body = bodyOf([user(`Look. Stopped: ${isStopped}`)]);
-      const headers = { [sign]: isStopped ? "2" : "1" };
-      const first = new Exchange(world.url, body, sign === "idempotency-key" ? { headers } : {});
-      const { streamId } = await first.reply();
-      await until(() => world.hosted === 0, "it rests");
-      if (isStopped) await (await world.clientOf("alice").abort(streamId)).ended;
-      const retried = await new Exchange(world.url, body, { headers }).reply();
-      assert.equal(retried.streamId === streamId, !isStopped);
-    }
-    assert.equal(world.model.calls.length, 3);
-  });
+  restTest(
+    `D3: a retry by ${sign} gets the answer of a session that rests, unless another client of the server has stopped its turn meanwhile`,
+    async (begin) => {
+      const world = await begin();
+      for (const isStopped of [false, true]) {
+        const body = bodyOf([user(`Look. Stopped: ${isStopped}`)]);
+        const headers = { [sign]: isStopped ? "2" : "1" };
+        const first = new Exchange(world.url, body, sign === "idempotency-key" ? { headers } : {});
+        const { streamId } = await first.reply();
+        await until(() => world.hosted === 0, "it rests");
+        if (isStopped) await (await world.clientOf("alice").abort(streamId)).ended;
+        const retried = await new Exchange(world.url, body, { headers }).reply();
+        assert.equal(retried.streamId === streamId, !isStopped);
+      }
+      assert.equal(world.model.calls.length, 3);
+    },
+  );
 
-test("D3: right behind a stop an Idempotency-Key is for another answer, also while the rows of a session that rested go", async (t) => {
-  const world = await begin(t);
-  const call = {
-    principal: "alice",
-    request: parseChatRequest(JSON.parse(bodyOf([user("Look")]))),
-    bodyHash: "of the body",
-    idempotencyKey: "one",
-    bodyBytes: 0,
-    retrySign: "none" as const,
-    parkedMax: undefined,
-    requestId: "r",
-    signal: new AbortController().signal,
-  };
-  const first = await world.gateway.chat(call);
-  for await (const delta of first.deltas) if (delta.kind === "calls") break;
-  first.delivered(true);
-  await until(() => world.hosted === 0, "it rests");
-  await world.gateway.stop({ principal: "alice", streamId: first.streamId });
-  const second = await world.gateway.chat(call);
-  assert.notEqual(second.streamId, first.streamId);
-  second.delivered(false);
-});
+restTest(
+  "D3: right behind a stop an Idempotency-Key is for another answer, also while the rows of a session that rested go",
+  async (begin) => {
+    const world = await begin();
+    const call = {
+      principal: "alice",
+      request: parseChatRequest(JSON.parse(bodyOf([user("Look")]))),
+      bodyHash: "of the body",
+      idempotencyKey: "one",
+      bodyBytes: 0,
+      retrySign: "none" as const,
+      parkedMax: undefined,
+      requestId: "r",
+      signal: new AbortController().signal,
+    };
+    const first = await world.gateway.chat(call);
+    for await (const delta of first.deltas) if (delta.kind === "calls") break;
+    first.delivered(true);
+    await until(() => world.hosted === 0, "it rests");
+    await world.gateway.stop({ principal: "alice", streamId: first.streamId });
+    const second = await world.gateway.chat(call);
+    assert.notEqual(second.streamId, first.streamId);
+    second.delivered(false);
+  },
+);
