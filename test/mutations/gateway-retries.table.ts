@@ -6,18 +6,6 @@ const LOST = "test/gateway/lost-responses.test.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
-    name: "D3: a retry is answered before the log of its session is read back, whose rows may go with the turn's end",
-    file: "test/gateway/resting.test.ts",
-    test: "D3: right behind a stop an Idempotency-Key is for another answer",
-    patches: [
-      {
-        file: "src/gateway/returns.ts",
-        from: " && !session.memory.isBehind;",
-        to: ";",
-      },
-    ],
-  },
-  {
     name: "D3: a retry is answered from the log of a turn that was stopped while its session rested",
     file: "test/gateway/resting.test.ts",
     test: "D3: a retry by idempotency-key gets the answer of a session that rests",
