@@ -9,7 +9,7 @@ import type * as budget from "../core/budget.ts";
 import { DEFAULTS, type Options } from "../core/client-state.ts";
 import type * as retry from "../core/retry.ts";
 import type * as stall from "../core/stall.ts";
-import { callable, checked, fields, numberFrom, timerMs, whole, yesOrNo } from "../protocol/checked.ts";
+import { checked, fields, numberFrom, timerMs, whole, yesOrNo } from "../protocol/checked.ts";
 
 /** Each may be left out, and so may each part of `retry`, of its `budget`, and of `stall`. */
 export type StreamSettings = Some<Omit<Options, "retry" | "stall">> & {
@@ -47,7 +47,7 @@ const STALL_SCHEMA = fields({
 });
 
 /** What one stream can be given. Below `stream`, so that a wrong field is called by its whole name. */
-const STREAM_SCHEMA = z.object({
+const STREAM_SCHEMA = fields({
   stream: z.prefault(
     fields({
       retry: z.prefault(RETRY_SCHEMA, {}),
@@ -110,8 +110,8 @@ export const SWITCH_FIELDS = {
   persistence: z.optional(yesOrNo()),
   retryLookbackWindowMs: z.optional(whole(0)),
   allowDegraded: z.optional(yesOrNo()),
-  // A function's answers are checked when they are there.
-  stream: z.optional(z.union([callable<() => StreamSettings>(), z.custom<StreamSettings>()])),
+  // Checked by itself; a function's answers are, when they are there.
+  stream: z.optional(z.custom<StreamSettings | (() => StreamSettings)>()),
 } as const;
 
 interface SwitchedOptions extends Switches {

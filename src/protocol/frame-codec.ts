@@ -37,7 +37,7 @@ import {
   StreamRequestSchema,
   StreamResponseSchema,
 } from "./gen/holdfast/v1/stream.ts";
-import { encodeChunk, encodeEvent } from "./hot-frames.ts";
+import { encodeEvent } from "./hot-frames.ts";
 import { LIMITS } from "./limits.ts";
 import { SharedEvent } from "./shared-event.ts";
 
@@ -62,16 +62,15 @@ const END_TO_WIRE = {
 
 export function encodeClientFrame(frame: ClientFrame, idempotencyKey: string): Uint8Array {
   checkClientFrame(frame, idempotencyKey);
-  if (frame.kind === "chunk") {
-    return encodeChunk(frame.body, idempotencyKey, frame.seqno, frame.writerEpoch);
-  }
   return encoded(StreamRequestSchema, { ...clientInit(frame), idempotencyKey });
 }
 
-function clientInit(
-  frame: Exclude<ClientFrame, { kind: "chunk" }>,
-): MessageInitShape<typeof StreamRequestSchema> {
+function clientInit(frame: ClientFrame): MessageInitShape<typeof StreamRequestSchema> {
   switch (frame.kind) {
+    case "chunk": {
+      const { body, seqno, writerEpoch } = frame;
+      return { request: { case: "clientChunk", value: body }, seqno, writerEpoch };
+    }
     case "attach":
       return { request: { case: "attach", value: attachInit(frame) } };
     case "close":

@@ -76,6 +76,7 @@ export interface Settings {
 
 const OPTIONS = fields({
   ...CLIENT_FIELDS,
+  url: httpUrl(": give the API key as apiKey"),
   database: z.optional(text()),
   shareConnection: z.optional(yesOrNo()),
   onTraffic: z.optional(callable<OnTraffic>()),
@@ -89,9 +90,8 @@ const OPTIONS = fields({
 });
 
 export function settle(options: BrowserClientOptions, pageOrigin: string | undefined): Settings {
-  checked(OPTIONS, options);
   // A page from a file has no origin, and must say where its server is.
-  const url = new URL(checked(PLACE, { url: options.url ?? pageOrigin }).url).href;
+  const url = new URL(checked(OPTIONS, { ...options, url: options.url ?? pageOrigin }).url).href;
   return {
     url,
     credentials: credentialsOf(options.apiKey),
@@ -103,5 +103,3 @@ export function settle(options: BrowserClientOptions, pageOrigin: string | undef
     onNotice: options.onNotice ?? (() => undefined),
   };
 }
-
-const PLACE = z.object({ url: httpUrl() });
