@@ -41,7 +41,7 @@ export function announce(
   line("docs", DOCS);
 }
 
-const TROUBLE = "Until then its models answer with this error; no restart is needed.";
+const TROUBLE = "Its models answer with this error until it does; you need not restart.";
 
 /** Where no provider is configured, a person must know that no AI answers. */
 function modelText(models: readonly ModelInfo[]): string {
@@ -49,7 +49,7 @@ function modelText(models: readonly ModelInfo[]): string {
   const more = models.length > 1 ? `, and ${models.length - 1} more` : "";
   const text = `${standard?.id ?? "none is the default"}${more}`;
   if (standard?.provider !== "rehearsal") return text;
-  return `${text}: answers by script, no AI. For a real one set OPENAI_API_KEY or another variable of MODELS.md`;
+  return `${text}: a script, no AI. For a real model set OPENAI_API_KEY, or another variable of docs/MODELS.md`;
 }
 
 /** How a shell gets the API key. No key is printed: what is printed may be kept (E4). */
@@ -59,11 +59,11 @@ function keyText(keys: KeyNews, on: Started["on"]): string {
     case "file":
       return `export HOLDFAST_API_KEY="$(cat ${shellWord(keys.path)})"`;
     case "environment":
-      return `the one in HOLDFAST_API_KEY; more with: ${on("keys create")}`;
+      return `the one in HOLDFAST_API_KEY; make more with: ${on("keys create")}`;
     case "table":
-      return `those that you made, in HOLDFAST_API_KEY; see: ${on("keys list")}`;
+      return `export one that you made as HOLDFAST_API_KEY; see: ${on("keys list")}`;
     case "none":
-      return `none is valid, so no client can connect; make one with: ${on("keys create")}`;
+      return `there is no valid one, so no client can connect. Make one with: ${on("keys create")}`;
   }
 }
 
@@ -88,11 +88,13 @@ export function warnings(url: string, { host, tls, allowHosts }: ResolvedSetting
   const found: string[] = [];
   if (tls === undefined) {
     found.push(
-      `${url} is not encrypted: API keys and stream keys cross the network in the clear. Use --tls-cert and --tls-key, or put a proxy with TLS in front.`,
+      `${url} is not encrypted: API keys and stream keys cross the network as plain text. Use --tls-cert and --tls-key, or put a proxy with TLS in front.`,
     );
   }
   if (allowHosts.length === 0) {
-    found.push("Requests under a name of this machine are refused; allow it with --allow-host <name>.");
+    found.push(
+      "The server refuses requests for this machine's host name; allow it with --allow-host <name>.",
+    );
   }
   return found;
 }

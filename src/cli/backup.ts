@@ -17,7 +17,7 @@ import { counted, fileSize, type Surroundings, terminal } from "./terminal.ts";
 export async function backup(to: string, flags: DataFlags, surroundings: Surroundings): Promise<void> {
   const path = inspectedDatabase(flags, resolveSettings(flags, surroundings));
   const directory = resolve(surroundings.cwd, to);
-  if (existsSync(directory)) throw usageError(`${directory} is there already; name a directory that is not`);
+  if (existsSync(directory)) throw usageError(`${directory} already exists; name a directory that does not`);
   const partial = `${directory}.partial`;
   rmSync(partial, { recursive: true, force: true });
   mkdirSync(partial, { recursive: true, mode: 0o700 });
@@ -39,6 +39,6 @@ export async function backup(to: string, flags: DataFlags, surroundings: Surroun
   if (flags.json === true) return print(JSON.stringify({ directory, bytes, streams: streams.size }));
   print(`${directory}: ${counted(streams.size, "stream")}, ${fileSize(bytes)}, checked.`);
   note(
-    "Restore it by starting a server on it, or on a copy of it. Keep the home key apart: it is not in it.",
+    "To restore, start a server on it or on a copy. Keep the home key apart: the backup does not contain it.",
   );
 }

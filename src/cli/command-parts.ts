@@ -32,7 +32,7 @@ export function storeOption(): Option {
 export function configOption(): Option {
   return new Option(
     "--config <file>",
-    `settings (default: ${CONFIG_FILE} in the working directory, if there)`,
+    `settings file (default: ${CONFIG_FILE} in the working directory, if it exists)`,
   );
 }
 

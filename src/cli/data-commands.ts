@@ -17,7 +17,7 @@ export function addKeys(root: Command, surroundings: Surroundings): void {
   const keys = subcommand(root, "keys", "make, list and revoke API keys; rotate the home key").addHelpText(
     "after",
     `
-Works while a server runs on the data directory (the server is asked) and while none does; rotate-home needs it stopped.
+These work with and without a running server; rotate-home needs it stopped.
 
 Examples:
   API_KEY=$(${holdfast} keys create --principal alice --label laptop)
@@ -27,21 +27,22 @@ Examples:
   ${holdfast} keys revoke 4f1c02ab97
   ${holdfast} keys rotate-home`,
   );
-  dataCommand(keys, "create", "make an API key; it is shown this once")
+  dataCommand(keys, "create", "make an API key; it is shown only once")
     .option("--principal <name>", "who the API key stands for (default: default)")
     .option("--label <text>", "what you call it")
-    .option("--models <names>", "at /v1 only these models, separated by commas; * stands for any characters")
-    .option("--rate <count>", "at /v1 so many requests in a minute")
-    .option("--concurrency <count>", "at /v1 so many requests at once")
-    .option("--parked <count>", "at /v1 so many sessions that wait for a tool's result")
-    .option("--tokens-per-day <count>", "so many tokens of models in a day of UTC")
+    .option(
+      "--models <names>",
+      "allow only these models at /v1, separated by commas; * matches any characters",
+    )
+    .option("--rate <count>", "requests per minute at /v1")
+    .option("--concurrency <count>", "requests at the same time at /v1")
+    .option("--parked <count>", "sessions at /v1 that may wait for a tool's result")
+    .option("--tokens-per-day <count>", "tokens of models per UTC day")
     .action(async (flags: KeysFlags) => (await import("./keys.ts")).createKey(flags, surroundings));
-  dataCommand(
-    keys,
-    "list",
-    "list the API keys, without the API keys themselves, and what they have spent today",
-  ).action(async (flags: KeysFlags) => (await import("./keys.ts")).listKeys(flags, surroundings));
-  dataCommand(keys, "revoke", "revoke an API key, at once and for good")
+  dataCommand(keys, "list", "list the API keys (not the secrets) and what they have spent today").action(
+    async (flags: KeysFlags) => (await import("./keys.ts")).listKeys(flags, surroundings),
+  );
+  dataCommand(keys, "revoke", "revoke an API key, immediately and for good")
     .argument("<id>", "its id, as `keys list` shows it")
     .action(async (id: string, flags: KeysFlags) =>
       (await import("./keys.ts")).revokeKey(id, flags, surroundings),
@@ -51,7 +52,10 @@ Examples:
     "rotate-home",
     "give the gateway a new home key; sessions, conversations and answers under the old ones continue",
   )
-    .option("--keep <count>", "how many older home keys stay; what the others sealed is gone (default: all)")
+    .option(
+      "--keep <count>",
+      "how many older home keys to keep; what the others sealed becomes unreadable (default: all)",
+    )
     .action(async (flags: RotateHomeFlags) =>
       (await import("./rotate-home.ts")).rotateHome(flags, surroundings),
     );
@@ -60,14 +64,14 @@ Examples:
 export function addForget(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
   dataCommand(root, "forget", "delete everything that a server keeps of a principal")
-    .option("--principal <name>", "whose data is deleted")
+    .option("--principal <name>", "whose data to delete")
     .option("--dry-run", "only count what would be deleted")
-    .option("--keep-api-keys", "the principal's API keys stay valid")
+    .option("--keep-api-keys", "leave the principal's API keys valid")
     .addHelpText(
       "after",
       `
-Streams, sessions, kept responses and conversations, blobs, retries, counts and API keys. What runs is stopped first.
-Works while a server runs on the data directory (the server is asked) and while none does (then the home key is needed).
+Deletes streams, sessions, kept responses and conversations, blobs, retries, counts and API keys, and stops what runs first.
+Works with a running server, and without one, which needs the home key.
 
 Examples:
   ${holdfast} forget --principal alice --dry-run
@@ -78,11 +82,11 @@ Examples:
 
 export function addLink(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  dataCommand(root, "link", "make a link to the page of a running server, which signs in one browser")
+  dataCommand(root, "link", "print a link that signs one browser in to the page of the running server")
     .addHelpText(
       "after",
       `
-The link is good once, for ten minutes, in a browser of this machine. \`keys list\` shows the API key that the browser gets.
+The link works once, within ten minutes, in a browser on this machine. \`keys list\` shows the API key that the browser gets.
 
 Examples:
   ${holdfast} link
@@ -93,11 +97,11 @@ Examples:
 
 export function addSessions(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  dataCommand(root, "sessions", "list what the gateway of a running server has open")
+  dataCommand(root, "sessions", "list what the gateway of the running server has open")
     .addHelpText(
       "after",
       `
-A session is open while it answers, and while it waits for the results of tools that its client runs.
+A session is open while it answers, and while it waits for results of its client's tools.
 
 Examples:
   ${holdfast} sessions
@@ -108,8 +112,8 @@ Examples:
 
 export function addInspect(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  dataCommand(root, "inspect", "list the streams of a data directory, or show what one of them holds")
-    .option("--stream <idempotency key>", "the stream to show; without it all are listed")
+  dataCommand(root, "inspect", "list the streams of a data directory, or show the content of one")
+    .option("--stream <idempotency key>", "the stream to show (default: list all)")
     .option("--principal <name>", "only the streams of this principal")
     .option("--home-key-file <file>", "the client's home key, from which the stream's key is derived")
     .option(
@@ -119,8 +123,8 @@ export function addInspect(root: Command, surroundings: Surroundings): void {
     .addHelpText(
       "after",
       `
-Reads only, also while a server runs, or from a copy of the directory. Content is sealed under the home key of the client
-that wrote it: the gateway's, a chat's, another program's. One that is kept on this machine is found; else name it by
+Only reads: beside a running server, or from a copy of the directory. Content is sealed under the home key of the client
+that wrote it: the gateway, a chat, another program. The command finds home keys on this machine; name others with
 --home-key-file, HOLDFAST_HOME_KEY or --stream-key.
 
 Examples:
@@ -138,11 +142,11 @@ export function addDoctor(root: Command, surroundings: Surroundings): void {
     "doctor",
     "check whether a data directory is whole, and salvage a damaged write-ahead log",
   )
-    .option("--salvage", "keep what can be proved whole, and say what is gone; no server may run")
+    .option("--salvage", "keep what is provably whole, and say what is gone; stop the server first")
     .addHelpText(
       "after",
       `
-Without --salvage it reads only. With it the damaged log stays beside the database under another name.
+Without --salvage the command only reads. With it, the damaged log stays beside the database under another name.
 Exit codes: 0 whole, or salvaged without a loss; 1 it could not be done; 2 usage; 3 damaged; 4 salvaged, and something is gone.
 
 Examples:
@@ -160,11 +164,11 @@ export function addBackup(root: Command, surroundings: Surroundings): void {
     "backup",
     "copy the database of a data directory while its server runs, and check the copy",
   )
-    .argument("<directory>", "the copy's data directory; it must not be there yet")
+    .argument("<directory>", "the copy's data directory; it must not exist yet")
     .addHelpText(
       "after",
       `
-Example, and the way back:
+Back up, and restore:
   ${holdfast} backup ./backup-of-today
   ${holdfast} serve --data-dir ./backup-of-today`,
     )
@@ -178,12 +182,12 @@ export function addStore(root: Command, surroundings: Surroundings): void {
   const store = subcommand(
     root,
     "store",
-    "look after the tables of a server that keeps its streams in PostgreSQL",
+    "migrate, describe or check the PostgreSQL of a server",
   ).addHelpText(
     "after",
     `
-Works while servers run. The address is that of --store, HOLDFAST_STORE or the config file; a password belongs in
-PGPASSWORD or a password file, since other users of the machine see flags.
+Works while servers run. The address comes from --store, HOLDFAST_STORE or the config file. Put a password into
+PGPASSWORD or a password file, because other users of the machine can see flags.
 
 Examples:
   ${holdfast} store status --store postgres://holdfast@db.example.com/holdfast
@@ -194,10 +198,10 @@ Examples:
   one("migrate", "bring the tables up to date; a server does the same when it starts").action(
     async (flags: StoreFlags) => (await import("./store.ts")).migrateStore(flags, surroundings),
   );
-  one("status", "tell what the store is and how much is in it").action(async (flags: StoreFlags) =>
+  one("status", "say what the store is and how much is in it").action(async (flags: StoreFlags) =>
     (await import("./store.ts")).storeStatus(flags, surroundings),
   );
-  one("check", "check that both logs of every stream are whole; exit code 3 when something is not").action(
+  one("check", "check that both logs of every stream are whole; exit code 3 if one is not").action(
     async (flags: StoreFlags) => (await import("./store.ts")).checkStore(flags, surroundings),
   );
 }

@@ -90,8 +90,8 @@ interface Performance {
 async function perform(performance: Performance): Promise<readonly Check[]> {
   const { stage, flags, surroundings, signal, count, database } = performance;
   const board = newBoard(surroundings);
-  board.print("Holdfast: an agent's turn, while plugs are pulled", board.style.bold);
-  board.print("Real processes, real SIGKILL, real files. The model is a script, and no AI.", board.style.dim);
+  board.print("Holdfast: an agent's turn survives while plugs are pulled", board.style.bold);
+  board.print("Real processes, real SIGKILL, real files. The model is a script, no AI.", board.style.dim);
   board.print();
   const paceMs = flags.fast === true ? FAST_PACE_MS : READING_PACE_MS;
   const { directory, dataDir } = stage;

@@ -191,8 +191,8 @@ async function showStream(
 
 function noteSealed(troubles: readonly string[], { note }: Terminal): void {
   note(
-    "Its content is sealed, and no home key that is kept on this machine opens it. A key in the system's keyring is found from the client's workspace; " +
-      "else give --home-key-file, --stream-key or HOLDFAST_HOME_KEY.",
+    "Its content is sealed, and no home key on this machine opens it. Run this in the client's workspace to try the system's keyring; " +
+      "or give --home-key-file, --stream-key or HOLDFAST_HOME_KEY.",
   );
   for (const trouble of troubles) note(`Not tried: ${visible(trouble)}`);
 }

@@ -15,7 +15,7 @@ export async function link(flags: DataFlags, surroundings: Surroundings): Promis
   if (made === undefined) throw noServer(dataDir, surroundings);
   if (made === "")
     throw failure(
-      `the server listens on no address of this machine alone; open its page with an API key of: ${commandsOn(dataDir, surroundings)("keys create")}`,
+      `the server does not listen on loopback, so no link can sign in; open its page with an API key from: ${commandsOn(dataDir, surroundings)("keys create")}`,
     );
   const term = terminal(surroundings);
   term.print(flags.json === true ? JSON.stringify({ link: made }) : made);

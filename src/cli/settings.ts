@@ -145,7 +145,7 @@ function fromEnvironment(variables: z.output<typeof VARIABLES>, cwd: string): Se
 function fromFlags(flagged: z.output<typeof FLAGS>, cwd: string): Settings {
   const { host, port, store, dataDir, tlsCert, tlsKey, allowHost, allowOrigin, logLevel } = flagged;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
-    throw usageError("--tls-cert and --tls-key are given together or not at all");
+    throw usageError("--tls-cert and --tls-key belong together: give both, or neither");
   }
   const hasTls = tlsCert !== undefined && tlsKey !== undefined;
   return given({

@@ -30,8 +30,8 @@ const FILE_MODE = 0o600;
 
 export async function setup(name: string, flags: SetupFlags, surroundings: Surroundings): Promise<void> {
   const client = CLIENTS[name];
-  if (client === undefined) throw usageError(`there is no client "${name}"; there are: ${names()}`);
-  if (flags.write === true && flags.undo === true) throw usageError("--write and --undo exclude each other");
+  if (client === undefined) throw usageError(`there is no client "${name}"; choose one of ${names()}`);
+  if (flags.write === true && flags.undo === true) throw usageError("give --write or --undo, not both");
   const path = client.path(surroundings);
   const { print, note } = terminal(surroundings);
   if (flags.undo === true) {
@@ -41,7 +41,7 @@ export async function setup(name: string, flags: SetupFlags, surroundings: Surro
   const settings = await settingsFor(flags, surroundings);
   if (flags.write !== true) {
     print(client.put(undefined, settings).trimEnd());
-    note(`This goes into ${path}. Put it there with: ${surroundings.command} setup ${name} --write`);
+    note(`This belongs into ${path}. Write it with: ${surroundings.command} setup ${name} --write`);
     return;
   }
   write(client, path, settings);
@@ -97,7 +97,7 @@ async function settingsFor(flags: SetupFlags, surroundings: Surroundings): Promi
   const apiKey = given ?? readFileIfThere(join(dataDir, API_KEY_FILE))?.trim() ?? "";
   if (apiKey === "")
     throw failure(
-      `no API key is known here; make one with: ${commandsOn(dataDir, surroundings)("keys create")}, and set HOLDFAST_API_KEY`,
+      `there is no API key here; make one with: ${commandsOn(dataDir, surroundings)("keys create")}, and set HOLDFAST_API_KEY`,
     );
   const bare = url.replace(/\/(?:v1\/?)?$/, "");
   return { url: bare, apiKey, model: model ?? (await firstModel(bare, apiKey)) };
@@ -111,6 +111,6 @@ async function firstModel(url: string, apiKey: string): Promise<string> {
     if (!response.ok) throw new Error(`it answered ${response.status}`);
     return MODELS.parse(await response.json()).data[0]?.id ?? "";
   } catch (cause) {
-    throw failure(`${url} cannot be asked for its models; name one by --model`, cause);
+    throw failure(`${url} does not list its models; name one with --model`, cause);
   }
 }

@@ -28,7 +28,7 @@ export type SaidKey =
 
 export function saidKey({ streamKey, homeKeyFile }: KeyFlags, machine: Surroundings): SaidKey {
   if (streamKey !== undefined && homeKeyFile !== undefined) {
-    throw usageError("--stream-key and --home-key-file exclude each other");
+    throw usageError("give --stream-key or --home-key-file, not both");
   }
   if (streamKey !== undefined) return { kind: "stream_key", key: parseHomeKey(streamKey, "--stream-key") };
   if (homeKeyFile !== undefined) {

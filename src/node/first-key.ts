@@ -25,7 +25,7 @@ export type KeyNews =
 export async function checkReachable(keys: ApiKeys, host: string, dataDir: string): Promise<void> {
   if (isLoopback(host) || (await keys.hasAny())) return;
   throw failure(
-    `${host} can be reached from other machines, and there is no API key: make one with \`holdfast keys create --data-dir ${shellWord(dataDir)}\`, ` +
+    `other machines can reach ${host}, and there is no API key: make one with \`holdfast keys create --data-dir ${shellWord(dataDir)}\`, ` +
       "or set HOLDFAST_API_KEY, then start again; or bind to 127.0.0.1",
   );
 }

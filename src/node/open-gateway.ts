@@ -280,10 +280,7 @@ async function upstreamModels(url: string, apiKey: string): Promise<readonly Lis
     return MODELS.parse(list).data.map(({ id, owned_by: provider }) => ({ id, provider, isDefault: false }));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw failure(
-      `the Holdfast server at ${url} cannot be asked for its models (${why}); is it running?`,
-      cause,
-    );
+    throw failure(`the Holdfast server at ${url} does not list its models (${why}); is it running?`, cause);
   }
 }
 

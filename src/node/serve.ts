@@ -283,7 +283,7 @@ function cannotListen(error: unknown, host: string, port: number | false, hasTls
   switch (systemCode(error)) {
     case "EADDRINUSE":
       return failure(
-        `port ${port} is in use on ${host}; stop what uses it, or choose another with HOLDFAST_PORT, the option port or --port`,
+        `port ${port} is in use on ${host}; stop the program that uses it, or choose another with HOLDFAST_PORT, the option port or --port`,
         error,
       );
     case "EACCES":

@@ -36,7 +36,7 @@ test("a backup made while the server writes is whole, and a server on it has wha
   assert.equal(statSync(join(copy, "holdfast.db")).mode & 0o777, 0o600);
   const again = await cli.run(["backup", copy, ...cli.inDataDir]);
   assert.equal(again.code, 2);
-  assert.match(again.stderr, /is there already/);
+  assert.match(again.stderr, /already exists; name a directory/);
   await running.body?.cancel();
   server.signal("SIGKILL");
   await server.exit;

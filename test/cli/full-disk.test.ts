@@ -130,7 +130,7 @@ test(
     assert.equal(code, 75);
     assert.equal(stderr.match(/"level":40.*could not be opened anew/g)?.length, 3);
     assert.match(stderr, /"level":50.*holdfast\.db.*ends with exit code 75/);
-    assert.match(stderr, /^holdfast: the store could not be opened anew: .* start the server again/m);
+    assert.match(stderr, /^holdfast: the store could not be reopened: .* start the server again/m);
   },
 );
 
@@ -144,7 +144,7 @@ test("a server that is stopped while its store is down ends in good order", { sk
   server.signal("SIGTERM");
   const { code, stderr } = await server.exit;
   assert.equal(code, 0);
-  assert.match(stderr, /Stopped\. Nothing that was acknowledged is lost\.\n$/);
+  assert.match(stderr, /Stopped\. Nothing acknowledged is lost\.\n$/);
 });
 
 test(

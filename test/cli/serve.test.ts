@@ -24,7 +24,7 @@ test("serves, says in plain words what it is, and ends in good order on SIGTERM"
   const titles = lines.map((line) => /^ {2}([A-Za-z ]+?) {2,}/.exec(line)?.[1]);
   assert.deepEqual(titles, [undefined, "model", "API key", "try", "page", "docs"]);
   assert.equal(lines[0], `Holdfast is listening on ${server.url}, data in ${cli.dataDir}`);
-  assert.match(text, /^ {2}model +rehearsal\/rehearsal: answers by script, no AI\. /m);
+  assert.match(text, /^ {2}model +rehearsal\/rehearsal: a script, no AI\. /m);
   const [key = "", ask = "", page = "", docs = ""] = lines.slice(2).map((line) => line.slice(11));
   const asked = spawnSync("bash", ["-c", `${key}; ${ask} --silent --max-time 20`], { encoding: "utf8" });
   assert.match(asked.stdout, /"content":"1 2 3 "/, "what it says to try is answered as it stands");
@@ -34,7 +34,7 @@ test("serves, says in plain words what it is, and ends in good order on SIGTERM"
   server.signal("SIGTERM");
   const { code, stderr } = await server.exit;
   assert.equal(code, 0);
-  assert.match(stderr, /^SIGTERM: .*\nStopped\. Nothing that was acknowledged is lost\.\n$/);
+  assert.match(stderr, /^SIGTERM: .*\nStopped\. Nothing acknowledged is lost\.\n$/);
   assert.ok(!readdirSync(cli.dataDir).includes("control.json"));
 });
 
@@ -111,7 +111,7 @@ test("E7: an address that others can reach is refused without an API key, and wa
   assert.equal(refused.code, 1);
   assert.match(
     refused.stderr,
-    /^holdfast: 0\.0\.0\.0 can be reached .* `\S.* keys create --data-dir .*`, .*\n$/,
+    /^holdfast: other machines can reach 0\.0\.0\.0, .* `\S.* keys create --data-dir .*`, .*\n$/,
   );
   assert.equal(refused.stdout, "");
   const fromEnvironment = await cli.serve(["--host", "0.0.0.0"], {
@@ -127,7 +127,7 @@ test("E7: an address that others can reach is refused without an API key, and wa
   await fromEnvironment.exit;
   assert.equal((await cli.run(["keys", "create", ...cli.inDataDir])).code, 0);
   const withKey = await cli.serve(["--host", "0.0.0.0"]);
-  assert.match(withKey.stdout(), /API key +those that you made/);
+  assert.match(withKey.stdout(), /API key +export one that you made/);
 });
 
 test("with a certificate the port speaks TLS; files that do not fit are told", async (t) => {

@@ -99,5 +99,5 @@ test("without a server, and for a client that it does not know, it says what to 
   const absent = await cli.run(["setup", "claude", ...cli.inDataDir]);
   assert.deepEqual([absent.code, /no server runs on .*serve/.test(absent.stderr)], [1, true], absent.stderr);
   const unknown = await cli.run(["setup", "nobody", ...cli.inDataDir]);
-  assert.deepEqual([unknown.code, /there are: claude/.test(unknown.stderr)], [2, true], unknown.stderr);
+  assert.deepEqual([unknown.code, /choose one of claude/.test(unknown.stderr)], [2, true], unknown.stderr);
 });

@@ -43,6 +43,8 @@ type Test = keyof typeof TAKEN;
 const TAKEN = {
   "test/readme.test.ts": ({ document, language }: DocumentedBlock) =>
     language === "ts" || (language === "text" && programs.has(document)),
+  "test/cli/inspect.test.ts": ({ document, language }: DocumentedBlock) =>
+    document === "docs/CLI.md" && language === "text",
   "test/docs/commands.test.ts": ({ language }: DocumentedBlock) => language === "sh",
   "test/docs/curl-client.test.ts": ({ language }: DocumentedBlock) => language === "bash",
   "test/docs/browser.test.ts": ({ language, text }: DocumentedBlock) =>

@@ -187,6 +187,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "a client that was gone when its request was handed over is answered all the same",
+    file: "test/transport/mounted.test.ts",
+    test: "a client that is gone is noticed before its request is handed over",
+    patches: [
+      {
+        file: "src/transport/node/fetch-exchange.ts",
+        from: "if (request.signal.aborted) this.#giveUp();\n    else request",
+        to: "request",
+      },
+    ],
+  },
+  {
     name: "metrics are open to all behind another server",
     file: "test/node/embed.test.ts",
     test: "mounted into Express",

@@ -167,4 +167,22 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "compiled code is kept where another user can replace it",
+    file: "test/cli/compiled-code.test.ts",
+    test: "a directory that other users can read, write or replace is not used",
+    patches: [
+      {
+        file: "src/cli/compiled-code.ts",
+        from: " && isWayClosed(dirname(realpathSync(directory)), user)",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "compiled code is kept where other users can look at it",
+    file: "test/cli/compiled-code.test.ts",
+    test: "a directory that other users can read, write or replace is not used",
+    patches: [{ file: "src/cli/compiled-code.ts", from: "(mode & OTHERS) === 0 && ", to: "" }],
+  },
 ];

@@ -1,4 +1,4 @@
-/** A server within somebody else's: plain `node:http`, Express and Hono, each under a path, with everything durable. */
+/** A server within another one: plain `node:http`, Express, Hono and a route of Next, each under a path, with everything durable. */
 import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -12,6 +12,7 @@ import { holdfast as lasting } from "../../src/fetch/index.ts";
 import { connect, type RunningServer, serve, type ServeOptions, tool } from "../../src/node/index.ts";
 import { serverLog } from "../../src/node/server-log.ts";
 import { closed, honoServer, listening } from "../transport/mounted-rig.ts";
+import { nextServer } from "../transport/next-server.ts";
 
 const HOME_KEY: Uint8Array = new Uint8Array(32).fill(7);
 
@@ -36,6 +37,11 @@ const HOSTS: Readonly<Record<string, Host>> = {
     own.all("/ai/*", (context) => app.fetch(context.req.raw, context.env));
     return honoServer(own);
   },
+  // `app/ai/[...path]/route.ts`, as docs/EMBED.md has it, beside a page of the app.
+  "a route of Next": (app) =>
+    nextServer((request) =>
+      new URL(request.url).pathname.startsWith("/ai/") ? app.fetch(request) : new Response("my own page"),
+    ),
 };
 
 function optionsIn(t: TestContext): ServeOptions & { readonly data: string } {

@@ -54,7 +54,7 @@ test("what stands in the way of a start is said in one line, and nothing is left
   t.after(() => other.close());
   const { port } = addressOf(other.address());
   await assert.rejects(serve({ ...options, port }), {
-    message: `port ${port} is in use on 127.0.0.1; stop what uses it, or choose another with HOLDFAST_PORT, the option port or --port`,
+    message: `port ${port} is in use on 127.0.0.1; stop the program that uses it, or choose another with HOLDFAST_PORT, the option port or --port`,
   });
   await assert.rejects(
     serve({ ...options, host: "0.0.0.0" }),

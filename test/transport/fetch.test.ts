@@ -23,6 +23,12 @@ const variants: readonly Variant[] = [
   { name: "Listen and Append by fetch, mounted into node:http", shared: true, open: mountedIn("node") },
   { name: "Attach and Append by fetch, mounted into Hono", shared: false, open: mountedIn("hono") },
   { name: "Listen and Append by fetch, mounted into Hono", shared: true, open: mountedIn("hono") },
+  {
+    name: "Attach and Append by fetch, mounted into a route of Next",
+    shared: false,
+    open: mountedIn("next"),
+  },
+  { name: "Listen and Append by fetch, mounted into a route of Next", shared: true, open: mountedIn("next") },
 ];
 
 for (const { name, shared, ...port } of variants) {

@@ -1,5 +1,5 @@
 /**
- * Servers of others that hand their requests to us: plain `node:http`, and Hono on Node, which gives each as a `Request`.
+ * Servers of others that hand their requests to us: plain `node:http`, and Hono and Next on Node, which give each as a `Request`.
  */
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
@@ -8,12 +8,20 @@ import { Hono } from "hono";
 import { mountable } from "../../src/transport/node/mountable.ts";
 import type { PortOptions } from "../../src/transport/node/port.ts";
 import type { OpenPort } from "./http-rig.ts";
+import { nextServer } from "./next-server.ts";
 
-export function mountedIn(framework: "node" | "hono"): (options: PortOptions) => Promise<OpenPort> {
+type Mounted = ReturnType<typeof mountable>;
+
+const SERVERS = {
+  node: ({ listener }: Mounted) => createServer(listener),
+  hono: ({ fetch }: Mounted) =>
+    honoServer(new Hono().all("/*", (context) => fetch(context.req.raw, context.env))),
+  next: ({ fetch }: Mounted) => nextServer((request) => fetch(request)),
+};
+
+export function mountedIn(framework: keyof typeof SERVERS): (options: PortOptions) => Promise<OpenPort> {
   return async ({ handle, onBug = () => undefined }) => {
-    const mounted = mountable({ handle, onBug });
-    const hono = new Hono().all("/*", (context) => mounted.fetch(context.req.raw, context.env));
-    const server = framework === "node" ? createServer(mounted.listener) : honoServer(hono);
+    const server = SERVERS[framework](mountable({ handle, onBug }));
     return { port: await listening(server), close: () => closed(server) };
   };
 }

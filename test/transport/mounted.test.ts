@@ -89,6 +89,35 @@ test("a response that is broken off never looks whole, and a request that is giv
   assert.deepEqual(third.told, ["ended", "broken"]);
 });
 
+test("a client that is gone is noticed before its request is handed over, and while its response is read", async () => {
+  const told: string[] = [];
+  const mounted = mountable({
+    onBug: (bug) => assert.fail(String(bug)),
+    handle: (exchange) => {
+      const noted = (what: string) => () => void told.push(what);
+      const closed = (isWhole: boolean): void => void told.push(isWhole ? "whole" : "broken");
+      exchange.listen({
+        received: noted("received"),
+        ended: noted("ended"),
+        drained: noted("drained"),
+        closed,
+      });
+      exchange.respond(200, {});
+      exchange.write(bytes("half"));
+    },
+  });
+  const early = mounted.fetch(new Request("http://localhost/", { signal: AbortSignal.abort() }));
+  await assert.rejects(early, { code: "connection_lost" });
+  assert.deepEqual([told, mounted.openCount], [["broken"], 0]);
+
+  const gone = new AbortController();
+  const late = await mounted.fetch(new Request("http://localhost/", { signal: gone.signal }));
+  const text = late.text();
+  gone.abort();
+  await assert.rejects(text, { code: "connection_lost" });
+  assert.deepEqual([told.at(-1), mounted.openCount], ["broken", 0]);
+});
+
 test("closing hangs up on what is under way when its time is over", async () => {
   const { exchange, responding, mounted } = await handed();
   exchange.respond(200, {});

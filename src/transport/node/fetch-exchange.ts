@@ -49,7 +49,8 @@ export class FetchExchange implements Exchange {
     this.host = request.headers.get("host") ?? host;
     this.remoteAddress = remoteAddress;
     this.#request = request;
-    request.signal.addEventListener("abort", () => this.#close(false), { once: true });
+    if (request.signal.aborted) this.#giveUp();
+    else request.signal.addEventListener("abort", () => this.#giveUp(), { once: true });
   }
 
   /** Rejects when the exchange is hung up on before it has a head. */
@@ -174,6 +175,14 @@ export class FetchExchange implements Exchange {
     if (this.#hasResponded) this.#controller?.error(broken);
     else this.#response.reject(broken);
     this.#close(false);
+  }
+
+  /** The peer is gone. The server around us may cancel the body by itself in this turn; an error is for one that reads on. */
+  #giveUp(): void {
+    this.#close(false);
+    setImmediate(() =>
+      this.#controller?.error(new HoldfastError("connection_lost", "the request was given up")),
+    );
   }
 
   #tellClosed(): void {
