@@ -5,6 +5,7 @@
  * other bugs than one where everything does at once.
  */
 import type { Cluster } from "./cluster.ts";
+import { DRIVEN_KINDS } from "./driven-store.ts";
 import type { Device } from "./device.ts";
 import type { Ledger } from "./ledger.ts";
 import { ordealOf, planOrdeal } from "./ordeals.ts";
@@ -133,7 +134,10 @@ const FAULT_ACTS: Readonly<Record<string, Act>> = {
   },
 };
 
-export const CHAOS_KINDS: readonly string[] = Object.keys(FAULT_ACTS).map((name) => `act.${name}`);
+export const CHAOS_KINDS: readonly string[] = [
+  ...Object.keys(FAULT_ACTS).map((name) => `act.${name}`),
+  ...DRIVEN_KINDS,
+];
 
 /** Dies now, or in the middle of what it does next. */
 function crash(process: SimProcess, random: Random): void {
@@ -177,7 +181,7 @@ export class Chaos {
     network.stopFaults();
     cluster.faults.downUntilMs = 0;
     cluster.faults.replyLost = 0;
-    cluster.faults.sleepAtCommitMs = 0;
+    Object.assign(cluster.faults, { sleepAtCommitMs: 0, undone: 0, refused: 0, warned: 0, late: 0 });
     for (const disk of [cluster.disk, ...devices.map((device) => device.disk)]) {
       disk.stopFaults();
     }

@@ -22,9 +22,12 @@ import type { BlobStore } from "../../src/store/blob-store.ts";
 import type { Hint, Letters } from "../../src/store/letters.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Accept } from "../../src/transport/transport.ts";
+import { hintOf } from "../../src/store/postgres/bell-payload.ts";
+import { type DrivenStore, openDrivenStore, type PlaceOf } from "./driven-store.ts";
 import { flakyLetters, flakyStore, type FlakyStoreContext, type StoreFaults } from "./flaky-store.ts";
 import { MemoryLetters } from "../store/memory-letters.ts";
 import { TurnStallChecks } from "./stall-checks.ts";
+import { SimPostgres } from "./sim-postgres.ts";
 import type { BlobTarget } from "./uploads.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
@@ -56,12 +59,18 @@ export class Cluster {
     hintLost: 0,
     lookLateMsMax: 0,
     sleepAtCommitMs: 0,
+    undone: 0,
+    refused: 0,
+    warned: 0,
+    late: 0,
   };
   readonly #world: World;
   readonly #network: SimNetwork;
   readonly #options: ClusterOptions;
   readonly #random: Random;
   readonly #database: Database | undefined;
+  /** The nodes run the production PostgreSQL store, in a part of the worlds that share a database. */
+  readonly #isDriven: boolean;
   /** Whether a supervisor leaves a node alone whose store failed. */
   readonly #reopens: boolean;
 
@@ -74,6 +83,9 @@ export class Cluster {
     this.disk = new SimDisk(world, "server disk");
     // In some worlds no hint ever arrives.
     this.faults.hintLost = world.random.fork("hints").pick([0, 0.3, 1]);
+    const driver = world.random.fork("driver");
+    this.#isDriven = options.shared && driver.chance(0.4);
+    if (this.#isDriven) this.#setDriverFaults(driver);
     this.#database = options.shared ? new Database(world, this.disk, this.#random) : undefined;
     const names = options.shared ? ["node-a", "node-b"] : ["server"];
     this.nodes = names.map((name) => new Node(name, new SimProcess(world, name)));
@@ -105,6 +117,18 @@ export class Cluster {
     for (const node of this.nodes) node.server?.trim({ principal, idempotencyKey }, eventFloor);
   }
 
+  #setDriverFaults(random: Random): void {
+    this.#world.hit("driver.world");
+    const share = random.float();
+    const some = (max: number): number => (random.chance(share) ? random.float() * max : 0);
+    Object.assign(this.faults, {
+      undone: some(0.1),
+      refused: some(0.01),
+      warned: some(0.05),
+      late: some(0.05),
+    });
+  }
+
   #boot(node: Node): void {
     const process = node.process.restart();
     node.process = process;
@@ -116,7 +140,7 @@ export class Cluster {
   async #start(node: Node, process: SimProcess): Promise<void> {
     const database = this.#database;
     const server =
-      database === undefined
+      database === undefined || this.#isDriven
         ? await this.#lastingServer(node, process)
         : this.#serverOn(node, process, () => database.target);
     node.server = server;
@@ -136,13 +160,35 @@ export class Cluster {
   }
 
   async #stand(node: Node, process: SimProcess): Promise<Standing> {
+    const database = this.#database;
+    if (database !== undefined) return this.#drivenStanding(node, process, database);
     const { promise: failed, resolve: onFailed } = Promise.withResolvers<Error>();
     const own = await openStore(this.disk, process, onFailed);
     const server = this.#serverOn(node, process, () => ({ process, store: own }));
     return { server, failed, close: () => own.close() };
   }
 
-  #serverOn(node: Node, process: SimProcess, target: FlakyStoreContext["target"]): StandingServer {
+  async #drivenStanding(node: Node, process: SimProcess, database: Database): Promise<Standing> {
+    const random = this.#world.random.fork(`driver of ${node.name} ${process.incarnation}`);
+    const target = () => database.driven;
+    const own: DrivenStore = await openDrivenStore({
+      world: this.#world,
+      random,
+      faults: this.faults,
+      process,
+      target,
+      ring: (payload) => database.ring(payload),
+    });
+    const server = this.#serverOn(node, process, () => ({ process, store: own.streams }), own.placeOf);
+    return { server, failed: own.failed, close: () => own.close() };
+  }
+
+  #serverOn(
+    node: Node,
+    process: SimProcess,
+    target: FlakyStoreContext["target"],
+    placeOf?: PlaceOf,
+  ): StandingServer {
     const { retentionMs, pauseBytes, slowReaderMs, blobs } = this.#options;
     const stalls = new TurnStallChecks(this.#world);
     const flaky = { world: this.#world, random: this.#random, faults: this.faults, process };
@@ -153,10 +199,10 @@ export class Cluster {
         ...flaky,
         random: this.#world.random.fork(`letters of ${node.name}`),
         target: () => database.letterBox,
-        listen: (hear) => database.listen(hear),
+        listen: (hear) => database.listen(hear, placeOf),
       });
     return createServer({
-      store: flakyStore({ ...flaky, target }),
+      store: flakyStore({ ...flaky, target, isDriven: this.#isDriven }),
       ...given({ letters }),
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
       application: this.#options.application(process),
@@ -231,6 +277,8 @@ class Database {
   /** Lost with the process: whoever posted one posts it again. */
   #letters = new MemoryLetters();
   readonly #listeners = new Set<(hint: Hint) => void>();
+  readonly #bells = new Set<(payload: string) => void>();
+  readonly #postgres = new SimPostgres();
   readonly #world: World;
   readonly #disk: SimDisk;
   readonly #random: Random;
@@ -246,13 +294,33 @@ class Database {
     return this.#store === undefined ? undefined : { process: this.process, store: this.#store };
   }
 
+  get driven() {
+    const { target } = this;
+    return target && { ...target, postgres: this.#postgres };
+  }
+
   get letterBox(): { readonly process: SimProcess; readonly store: Letters } | undefined {
     return this.#store === undefined ? undefined : { process: this.process, store: this.#letters };
   }
 
-  listen(hear: (hint: Hint) => void): () => void {
-    this.#listeners.add(hear);
-    return () => this.#listeners.delete(hear);
+  /** With `placeOf` the hints about streams are those of the production store. */
+  listen(hear: (hint: Hint) => void, placeOf: PlaceOf | undefined): () => void {
+    if (placeOf === undefined) {
+      this.#listeners.add(hear);
+      return () => this.#listeners.delete(hear);
+    }
+    const ofLetters = (hint: Hint): void => hear({ has: () => false, isFor: (hostId) => hint.isFor(hostId) });
+    const ofStreams = (payload: string): void => hear(hintOf(payload, placeOf));
+    this.#listeners.add(ofLetters);
+    this.#bells.add(ofStreams);
+    return () => {
+      this.#listeners.delete(ofLetters);
+      this.#bells.delete(ofStreams);
+    };
+  }
+
+  ring(payload: string): void {
+    for (const hear of this.#bells) hear(payload);
   }
 
   boot(): void {
@@ -261,6 +329,7 @@ class Database {
     this.#store = undefined;
     process.onCrash(() => {
       this.#store = undefined;
+      this.#postgres.end();
       this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => this.boot());
     });
     this.#open(process).catch((cause: unknown) => {
@@ -277,7 +346,9 @@ class Database {
     this.#letters.listen((hint) => {
       for (const hear of this.#listeners) hear(hint);
     });
-    this.#store = this.#letters.around(failing(store, restart));
+    const around = this.#letters.around(failing(store, restart));
+    await this.#postgres.begin(around);
+    this.#store = around;
   }
 }
 

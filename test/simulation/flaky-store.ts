@@ -23,6 +23,11 @@ export interface StoreFaults {
   lookLateMsMax: number;
   /** The node that commits next falls asleep for so long, with its commit under way. */
   sleepAtCommitMs: number;
+  /** How likely the database undoes a group for the sake of another, refuses it, commits it with a warning, or gets it when its connection was long given up. */
+  undone: number;
+  refused: number;
+  warned: number;
+  late: number;
 }
 
 export interface FlakyStoreContext {
@@ -33,6 +38,8 @@ export interface FlakyStoreContext {
   readonly process: SimProcess;
   /** The process that the store lives in, and the store, as long as both are there. */
   readonly target: () => { readonly process: SimProcess; readonly store: StreamStore } | undefined;
+  /** The store meets outages by itself. */
+  readonly isDriven?: boolean;
 }
 
 export function flakyStore(context: FlakyStoreContext): StreamStore {
@@ -98,9 +105,9 @@ function callStore<Store, Result>(
   },
   run: (store: Store) => Promise<Result>,
 ): Promise<Result> {
-  const { world, random, faults, process } = context;
+  const { world, random, faults, process, isDriven = false } = context;
   const down = (): HoldfastError => new HoldfastError("unavailable", "the store does not answer");
-  if (world.nowMs < faults.downUntilMs) {
+  if (!isDriven && world.nowMs < faults.downUntilMs) {
     world.hit("store.down");
     return Promise.reject(down());
   }

@@ -3,6 +3,19 @@ import type { Mutant } from "./table.ts";
 
 const FOLLOWED = "src/core/followed-stream.ts";
 
+const VERDICTS = "src/store/postgres/verdicts.ts";
+const FATE = "src/store/postgres/group-fate.ts";
+const STREAMS = "src/store/postgres/postgres-streams.ts";
+/** What a store does with a commit, up to its end. */
+const COMMIT_TO = `      answer: (outcome) => commitVerdict(act, outcome),
+      readBack: (back) => commitReadBack(act, back),
+    });`;
+const AGAIN_AS = `      answer: (outcome) => commitVerdict(act, outcome),
+      readBack: (back) => commitReadBack(act, back),
+    }).then((result: Committed | Conflict): Committed | Conflict | Promise<Committed | Conflict> => {
+      if (result.kind === "committed") return result;
+      const { state } = result;`;
+
 export const NODE_MUTANTS: readonly Mutant[] = [
   {
     name: "a node that does not run the stream acks a chunk when it has posted it",
@@ -79,6 +92,81 @@ export const NODE_MUTANTS: readonly Mutant[] = [
         const found = await this.#store.load(name);
         return found.kind === "live" && (await send(found.state));
       }`,
+      },
+    ],
+  },
+  {
+    name: "a group of unknown fate is taken for done",
+    breaks: "A3",
+    patches: [
+      { file: FATE, from: "return receipt.groupNumber >= sent;", to: "return receipt.groupNumber > -sent;" },
+      { file: VERDICTS, from: 'if (!isTaken) return answer({ kind: "conflict", state });', to: "" },
+    ],
+  },
+  {
+    name: "a group of unknown fate is sent again, and what does not fit then goes behind what there is",
+    breaks: "A1",
+    patches: [
+      { file: FATE, from: "return receipt.groupNumber >= sent;", to: "return receipt.groupNumber < -sent;" },
+      {
+        file: STREAMS,
+        from: COMMIT_TO,
+        to: `${AGAIN_AS}
+      if (state?.hostEpoch !== commit.expected.hostEpoch || state.end !== undefined) return result;
+      const chunks = commit.chunks && { ...commit.chunks, first: state.nextSeqno };
+      const events = commit.events && { ...commit.events, first: state.eventHead + 1 };
+      return commitTo(place, { ...commit, chunks, events, expected: state });
+    });`,
+      },
+    ],
+  },
+  {
+    name: "a node whose lease is over writes behind what there is, under the epoch that there is",
+    breaks: "D1",
+    patches: [
+      {
+        file: STREAMS,
+        from: COMMIT_TO,
+        to: `${AGAIN_AS}
+      if (state === undefined || state.hostEpoch === commit.expected.hostEpoch || state.end !== undefined) return result;
+      const chunks = commit.chunks && { ...commit.chunks, first: state.nextSeqno };
+      const events = commit.events && { ...commit.events, first: state.eventHead + 1 };
+      return commitTo(place, { ...commit, chunks, events, expected: state });
+    });`,
+      },
+    ],
+  },
+  {
+    name: "a claim that was left out is told as a takeover",
+    breaks: "D1",
+    patches: [
+      { file: VERDICTS, from: "if (outcome.applied.claim.has(act.place.id)) {", to: "if (found.id > 0) {" },
+    ],
+  },
+  {
+    name: "a commit that was left out of its group is told as done",
+    breaks: "A3",
+    patches: [
+      {
+        file: VERDICTS,
+        from: 'return { kind: "refused", verdict: answer({ kind: "conflict", state }) };',
+        to: 'return { kind: "refused", verdict: answer({ kind: "committed", state: { ...state, ...behind(commit) } }) };',
+      },
+    ],
+  },
+  {
+    name: "a store wakes no other node, and a node does not look unless it is woken",
+    breaks: "F1",
+    patches: [
+      {
+        file: "src/store/postgres/bell-payload.ts",
+        from: "return [stream(act.place)];",
+        to: "return act.place.id < 0 ? [stream(act.place)] : [];",
+      },
+      {
+        file: "src/server/neighbours.ts",
+        from: "    looking(undefined);\n    reading(undefined);\n",
+        to: "    reading(undefined);\n",
       },
     ],
   },
