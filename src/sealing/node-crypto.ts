@@ -65,7 +65,9 @@ function shortHmac(key: Uint8Array, message: Uint8Array): Buffer {
   );
   inner.fill(0x36, 0, BLOCK_BYTES);
   outer.fill(0x5c, 0, BLOCK_BYTES);
-  for (const [at, byte] of key.entries()) {
+  // By their places: an iterator's pairs were a tenth of what an answer leaves to the garbage collector.
+  for (let at = 0; at < key.length; at++) {
+    const byte = key[at] ?? 0;
     inner[at] = byte ^ 0x36;
     outer[at] = byte ^ 0x5c;
   }

@@ -86,13 +86,13 @@ export function nonceOf(record: Uint8Array): Uint8Array<ArrayBuffer> {
  * when they change, and the bytes are written over at the next call: use or copy them before.
  */
 export function labelEncoder(): (label: SealedLabel) => Uint8Array<ArrayBuffer> {
-  let bytes = labelWithNames("", "");
+  let bytes: Uint8Array<ArrayBuffer> | undefined;
   let stream = "";
   let kind = "";
   return (label) => {
     const { first, count } = label;
     check(isCount(first) && isCount(count), "a label's numbers must be whole and not negative");
-    if (label.stream !== stream || label.kind !== kind) {
+    if (bytes === undefined || label.stream !== stream || label.kind !== kind) {
       bytes = labelWithNames(label.stream, label.kind);
       ({ stream, kind } = label);
     }
@@ -103,17 +103,34 @@ export function labelEncoder(): (label: SealedLabel) => Uint8Array<ArrayBuffer> 
   };
 }
 
-function labelWithNames(streamName: string, kindName: string): Uint8Array<ArrayBuffer> {
-  const stream = encodeName(streamName);
-  const kind = encodeName(kindName);
-  check(kind.length <= KIND_BYTES_MAX, "a label's kind is too long");
-  const bytes = new Uint8Array(LABEL_FIXED_BYTES + kind.length + stream.length);
+function labelWithNames(stream: string, kind: string): Uint8Array<ArrayBuffer> {
+  const kindBytes = nameBytes(kind);
+  check(kindBytes <= KIND_BYTES_MAX, "a label's kind is too long");
+  const bytes = new Uint8Array(LABEL_FIXED_BYTES + kindBytes + nameBytes(stream));
   bytes[0] = VERSION;
-  bytes[18] = kind.length >>> 8;
-  bytes[19] = kind.length;
-  bytes.set(kind, LABEL_FIXED_BYTES);
-  bytes.set(stream, LABEL_FIXED_BYTES + kind.length);
+  bytes[18] = kindBytes >>> 8;
+  bytes[19] = kindBytes;
+  writeName(kind, kindBytes, bytes, LABEL_FIXED_BYTES);
+  writeName(stream, bytes.length - LABEL_FIXED_BYTES - kindBytes, bytes, LABEL_FIXED_BYTES + kindBytes);
   return bytes;
+}
+
+/** How long a name is in UTF-8; refuses what `encodeName` refuses. */
+function nameBytes(name: string): number {
+  check(name.isWellFormed(), "a name must be well-formed Unicode");
+  let count = name.length;
+  for (let at = 0; at < name.length; at++) {
+    const code = name.charCodeAt(at);
+    // Half of a character counts two: the whole has four.
+    if (code > 0x7f) count += code > 0x7ff && (code < 0xd800 || code > 0xdfff) ? 2 : 1;
+  }
+  return count;
+}
+
+/** Names are mostly ASCII, and short: the platform's encoder takes several times as long for them. */
+function writeName(name: string, byteCount: number, bytes: Uint8Array, from: number): void {
+  if (byteCount > name.length) UTF8.encodeInto(name, bytes.subarray(from));
+  else for (let at = 0; at < byteCount; at++) bytes[from + at] = name.charCodeAt(at);
 }
 
 /** The one answer to everything that does not open; it says where, never what or why. */

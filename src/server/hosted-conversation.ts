@@ -15,6 +15,8 @@ export class HostedConversation {
   readonly #blobs: StreamBlobs | undefined;
   /** As its blobs are asked for; undefined until a connection has brought its key. */
   #meta: AcceptedMeta | undefined;
+  /** Made for the first blob under this key: it costs two derived keys. */
+  #seal: ReturnType<StreamBlobs["sealerFor"]> | undefined;
   #waiting: { readonly eventId: number; readonly kept: readonly KeptBlob[] }[] = [];
 
   constructor(name: StreamName, blobs: StreamBlobs | undefined) {
@@ -24,7 +26,9 @@ export class HostedConversation {
 
   /** A connection brings the key. */
   brought(conversation: ConversationAccess | undefined): void {
-    if (conversation !== undefined) this.#meta = { ...this.#name, streamKey: conversation.key, conversation };
+    if (conversation === undefined) return;
+    this.#meta = { ...this.#name, streamKey: conversation.key, conversation };
+    this.#seal = undefined;
   }
 
   /** A turn whose conversation cannot be read waits for a client that has its key. To end one, nothing is read. */
@@ -47,11 +51,7 @@ export class HostedConversation {
     const taken = this.#waiting.splice(0, after === -1 ? this.#waiting.length : after);
     if (taken.length === 0) return {};
     assert(this.#blobs !== undefined && this.#meta !== undefined, "what is kept has a place");
-    return {
-      blobs: this.#blobs.sealed(
-        this.#meta,
-        taken.flatMap(({ kept }) => kept),
-      ),
-    };
+    this.#seal ??= this.#blobs.sealerFor(this.#meta);
+    return { blobs: this.#seal(taken.flatMap(({ kept }) => kept)) };
   }
 }

@@ -119,7 +119,7 @@ export class LastingServer<S extends Standing> implements Server {
       put: (meta, id, bytes) => now().put(meta, id, bytes),
       get: (meta, id) => now().get(meta, id),
       forget: (meta) => now().forget(meta),
-      sealed: (meta, kept) => now().sealed(meta, kept),
+      sealerFor: (meta) => now().sealerFor(meta),
     };
   }
 

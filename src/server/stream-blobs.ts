@@ -25,8 +25,8 @@ export interface StreamBlobs {
   put(meta: AcceptedMeta, id: string, bytes: Uint8Array): Promise<BlobPut>;
   /** Rejects with `not_found` when the stream has no such blob. */
   get(meta: AcceptedMeta, id: string): Promise<Uint8Array>;
-  /** Blobs as a commit of the stream stores them. */
-  sealed(meta: AcceptedMeta, kept: readonly KeptBlob[]): readonly SealedBlob[];
+  /** Seals blobs as a commit of the stream stores them; one for all commits of a host. */
+  sealerFor(meta: AcceptedMeta): (kept: readonly KeptBlob[]) => readonly SealedBlob[];
   /** Deletes all blobs of the conversation, and says how many. Rejects when the call brings no conversation key. */
   forget(meta: AcceptedMeta): Promise<number>;
 }
@@ -81,14 +81,15 @@ export function streamBlobs(
       if (found.kind === "miss") throw new HoldfastError("not_found", "this stream has no such blob");
       return found.bytes;
     },
-    sealed: (meta, kept) => {
+    sealerFor: (meta) => {
       const { space, key, keepMs } = placeOf(meta);
       const sealer = blobSealer(sealing, key);
-      return kept.map(({ id, bytes }) => {
+      const sealed = ({ id, bytes }: KeptBlob): SealedBlob => {
         conversations.added(meta.principal, bytes.length);
         // A record may be a view of a pooled buffer, and these are handed to another thread.
         return { space, id, sealed: new Uint8Array(sealer.seal({ space, id }, bytes)), keepMs };
-      });
+      };
+      return (kept) => kept.map(sealed);
     },
     forget: async (meta) => {
       const { conversation } = meta;

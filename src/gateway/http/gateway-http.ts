@@ -206,7 +206,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     asker.bodyHash = hashInSession(exchange, hash);
     const asked = door.read(value, principal, exchange.header("anthropic-beta"));
     const { request, form, atOnce, isSealedShown, call: more } = await call.wait(asked);
-    const named = [request.model, ...request.fallbacks];
+    const named = guest.limits?.models === undefined ? [] : [request.model, ...request.fallbacks];
     if (!named.every((name) => mayUse(guest.limits, namesFor(name)))) throw modelNotFound();
     const answer = await accepted(
       call,
