@@ -100,7 +100,8 @@ export class Served {
    * reads waits behind what it writes.
    */
   holdWrites(): () => void {
-    const database = new DatabaseSync(join(this.#cli.dataDir, "holdfast.db"));
+    // The server may just write rows that follow an earlier answer.
+    const database = new DatabaseSync(join(this.#cli.dataDir, "holdfast.db"), { timeout: 60_000 });
     database.exec("BEGIN IMMEDIATE");
     return () => database.close();
   }
