@@ -97,6 +97,9 @@ export function newSession(beginning: Beginning): SessionRecord {
   return { ...beginning, ...nothingYet, pending: [], answered: [], updatedMs: beginning.createdMs };
 }
 
+/** In the order of their places. */
+const NAMES = Object.keys(SESSION.shape);
+
 export function encodeResponse(record: ResponseRecord): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(record));
 }
@@ -106,8 +109,7 @@ export function encodeSession(record: SessionRecord): Uint8Array {
   const { createdSeconds, fromEvent, streamId, includeUsage, door } = record.answer;
   const answer = [createdSeconds, fromEvent, streamId, includeUsage, door];
   const placed: Readonly<Record<string, unknown>> = { ...record, answer };
-  const values = Object.keys(SESSION.shape).map((name) => placed[name]);
-  return new TextEncoder().encode(JSON.stringify(values, (_, value: unknown) => shortened(value)));
+  return new TextEncoder().encode(JSON.stringify(NAMES.map((name) => shortened(placed[name]))));
 }
 
 export function decodeSession(bytes: Uint8Array): SessionRecord {
@@ -122,9 +124,7 @@ const PLACED_ANSWER = z.tuple([z.number(), z.number(), z.string(), z.boolean(), 
 
 /** JSON writes a missing value of a list as null. */
 const PLACED_SESSION = z.array(z.unknown()).transform((values) => {
-  const record = Object.fromEntries(
-    Object.keys(SESSION.shape).map((name, at) => [name, values[at] ?? undefined]),
-  );
+  const record = Object.fromEntries(NAMES.map((name, at) => [name, values[at] ?? undefined]));
   const [createdSeconds, fromEvent, streamId, includeUsage, door] = PLACED_ANSWER.parse(record["answer"]);
   const model = z.string().parse(record["model"]);
   const answer = answerRef({ streamId, model, fromEvent, includeUsage, door }, createdSeconds * 1_000);
@@ -136,6 +136,9 @@ const HEX = "#";
 const HASH = /^(?:[0-9a-f]{2}){16,}$/;
 
 function shortened(value: unknown): unknown {
+  if (Array.isArray(value)) return value.length === 0 ? value : value.map(shortened);
+  if (typeof value === "object" && value !== null)
+    return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, shortened(field)]));
   if (typeof value !== "string") return value;
   if (HASH.test(value)) return HEX + Buffer.from(value, "hex").toString("base64url");
   return value.startsWith(HEX) ? HEX + value : value;

@@ -67,7 +67,6 @@ export class Schema<Shape extends Message = Message> {
   readonly typeName: string;
   readonly #fields: string;
   readonly #messages: () => readonly Schema[];
-  #table: Table | undefined;
 
   /**
    * `fields`, in order of their numbers: number, letter, `?` for one with presence or `*` for a list, and the name behind that of its oneof.
@@ -80,7 +79,10 @@ export class Schema<Shape extends Message = Message> {
   }
 
   get table(): Table {
-    return (this.#table ??= tableOf(this.typeName, this.#fields, this.#messages()));
+    const value: Table = tableOf(this.typeName, this.#fields, this.#messages());
+    // From now on it is a field of the schema, which is read without a call.
+    Object.defineProperty(this, "table", { value });
+    return value;
   }
 }
 

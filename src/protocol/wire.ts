@@ -217,7 +217,7 @@ export class WireWriter {
 
   /** As they are. */
   raw(bytes: Uint8Array): this {
-    this.#reserve(bytes.length);
+    if (this.#at + bytes.length > this.#bytes.length) this.#reserve(bytes.length);
     this.#bytes.set(bytes, this.#at);
     this.#at += bytes.length;
     return this;
@@ -252,7 +252,7 @@ export class WireWriter {
 
   /** Leaves room for a length. What is written next has that length, up to `end`. */
   begin(room = 1): number {
-    this.#reserve(room);
+    if (this.#at + room > this.#bytes.length) this.#reserve(room);
     this.#at += room;
     return this.#at;
   }
@@ -260,6 +260,10 @@ export class WireWriter {
   /** Writes the length of what began there, and moves it when the room was not right. */
   end(start: number, room = 1): this {
     const length = this.#at - start;
+    if (length < 0x80 && room === 1) {
+      this.#bytes[start - 1] = length;
+      return this;
+    }
     const size = varintSize(length);
     if (size > room) this.#reserve(size - room);
     if (size !== room) this.#bytes.copyWithin(start + size - room, start, this.#at);

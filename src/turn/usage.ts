@@ -20,34 +20,39 @@ export const NO_USAGE: Usage = {
   reasoningTokens: 0,
 };
 
+const NAMES = [
+  "inputTokens",
+  "outputTokens",
+  "cacheReadTokens",
+  "cacheWriteTokens",
+  "reasoningTokens",
+] as const satisfies readonly (keyof Usage)[];
+
 /** More than the context of any model; so many steps of it as a turn can have still fit into a field. */
 const TOKENS_MAX = 0xffff_ffff;
 
 export function cleanUsage(usage: Usage): Usage {
-  return mapped((name) => fitting(usage[name]));
+  const clean = { ...NO_USAGE };
+  for (const name of NAMES) clean[name] = fitting(usage[name]);
+  return clean;
 }
 
 export function sumOf(all: readonly (Usage | undefined)[]): Usage {
-  return mapped((name) => fitting(all.reduce((total, usage) => total + (usage?.[name] ?? 0), 0)));
+  const sum = { ...NO_USAGE };
+  for (const usage of all) {
+    if (usage === undefined) continue;
+    for (const name of NAMES) sum[name] += usage[name];
+  }
+  return cleanUsage(sum);
 }
 
 /** Whether anything was counted. */
 export function isCounted(usage: Usage): boolean {
-  return Object.values(usage).some((tokens) => tokens > 0);
+  return NAMES.some((name) => usage[name] > 0);
 }
 
 export function isSameUsage(one: Usage, other: Usage): boolean {
-  return !isCounted(mapped((name) => Math.abs(one[name] - other[name])));
-}
-
-function mapped(tokens: (name: keyof Usage) => number): Usage {
-  return {
-    inputTokens: tokens("inputTokens"),
-    outputTokens: tokens("outputTokens"),
-    cacheReadTokens: tokens("cacheReadTokens"),
-    cacheWriteTokens: tokens("cacheWriteTokens"),
-    reasoningTokens: tokens("reasoningTokens"),
-  };
+  return NAMES.every((name) => one[name] === other[name]);
 }
 
 function fitting(tokens: number): number {

@@ -48,12 +48,13 @@ export class Teller {
     this.#modelId = modelId;
   }
 
-  async tell(message: ChatMessage): Promise<readonly LanguageModelV4Message[]> {
+  /** At once where no file has to be got: a history is long, and nearly all of it is text. */
+  tell(message: ChatMessage): Soon<readonly LanguageModelV4Message[]> {
     switch (message.role) {
       case "system":
         return [this.#system(message)];
       case "user":
-        return [await this.#user(message)];
+        return this.#user(message);
       case "assistant":
         return this.#assistant(message);
       case "tool":
@@ -67,21 +68,21 @@ export class Teller {
     return { role: "system", content: textOf(message), ...this.#spoken({ name, cacheControl }) };
   }
 
-  async #user({ content, name }: UserChatMessage): Promise<LanguageModelV4Message> {
+  #user({ content, name }: UserChatMessage): Soon<readonly LanguageModelV4Message[]> {
     const said = content.filter((part) => part.type === "file" || part.text !== "");
-    const told = await Promise.all(
-      (said.length > 0 ? said : content.slice(0, 1)).map((part) => this.#userPart(part)),
-    );
-    const named = this.#spoken({ name });
-    const [only] = told;
-    // The SDK makes a bare string of a single text, and reads what belongs to the message from there.
-    if (told.length === 1 && only?.type === "text") {
-      return { role: "user", content: [{ ...only, ...both(only, named) }] };
-    }
-    return { role: "user", content: told, ...named };
+    const parts = (said.length > 0 ? said : content.slice(0, 1)).map((part) => this.#userPart(part));
+    return withAll(parts, (told) => {
+      const named = this.#spoken({ name });
+      const [only] = told;
+      // The SDK makes a bare string of a single text, and reads what belongs to the message from there.
+      if (told.length === 1 && only?.type === "text") {
+        return [{ role: "user", content: [{ ...only, ...both(only, named) }] }];
+      }
+      return [{ role: "user", content: told, ...named }];
+    });
   }
 
-  async #userPart(part: TextPart | FilePart): Promise<LanguageModelV4TextPart | LanguageModelV4FilePart> {
+  #userPart(part: TextPart | FilePart): Soon<LanguageModelV4TextPart | LanguageModelV4FilePart> {
     if (part.type === "file") return this.#filePart(part);
     const own = this.#returned(part.providerMetadata);
     return { type: "text", text: part.text, ...both(own, this.#spoken(part)) };
@@ -152,34 +153,33 @@ export class Teller {
     return this.#dialect === "anthropic" ? id.replaceAll(/[^\w-]/g, "_") : id;
   }
 
-  async #tool({ content }: ToolChatMessage): Promise<readonly LanguageModelV4Message[]> {
+  #tool({ content }: ToolChatMessage): Soon<readonly LanguageModelV4Message[]> {
     const takesFiles = this.#dialect !== "openai-compatible";
-    const results = await Promise.all(
-      content.map(async (part) => ({
-        type: "tool-result" as const,
-        toolCallId: this.#callId(part.toolCallId),
-        toolName: part.tool,
-        output: await this.#output(part, takesFiles),
-      })),
-    );
-    const told: LanguageModelV4Message[] = [{ role: "tool", content: results }];
-    const files = content.flatMap((part) => part.files ?? []);
-    if (takesFiles || files.length === 0) return told;
-    // Chat completions have no place for a file in a result: the user shows it.
-    const shown = await Promise.all(files.map((file) => this.#filePart(file)));
-    const note = { type: "text" as const, text: "Files of the tool results above:" };
-    return [...told, { role: "user", content: [note, ...shown] }];
+    const outputs = content.map((part) => this.#output(part, takesFiles));
+    const files = takesFiles ? [] : content.flatMap((part) => part.files ?? []);
+    return withAll(outputs, (given) => {
+      const results = content.flatMap(({ toolCallId, tool: toolName }, at) => {
+        const output = given[at];
+        if (output === undefined) return [];
+        return [{ type: "tool-result" as const, toolCallId: this.#callId(toolCallId), toolName, output }];
+      });
+      const told = { role: "tool" as const, content: results };
+      if (files.length === 0) return [told];
+      // Chat completions have no place for a file in a result: the user shows it.
+      const note = { type: "text" as const, text: "Files of the tool results above:" };
+      const parts = files.map((file) => this.#filePart(file));
+      return withAll(parts, (shown) => [told, { role: "user" as const, content: [note, ...shown] }]);
+    });
   }
 
-  async #output(part: ToolResultPart, takesFiles: boolean): Promise<LanguageModelV4ToolResultOutput> {
+  #output(part: ToolResultPart, takesFiles: boolean): Soon<LanguageModelV4ToolResultOutput> {
     const { outcome, files = [] } = part;
     // Most providers have no flag for it on the wire, so that the words must tell.
     const text = outcome === "done" ? part.text : `${outcome}: ${part.text}`;
-    if (files.length > 0 && takesFiles) {
-      const shown = await Promise.all(files.map((file) => this.#filePart(file)));
-      return { type: "content", value: [{ type: "text", text }, ...shown] };
-    }
-    return { type: outcome === "done" ? "text" : "error-text", value: text };
+    if (files.length === 0 || !takesFiles)
+      return { type: outcome === "done" ? "text" : "error-text", value: text };
+    const parts = files.map((file) => this.#filePart(file));
+    return withAll(parts, (shown) => ({ type: "content", value: [{ type: "text", text }, ...shown] }));
   }
 
   /** Text is sent as text: every model reads it, while few take it as a file. */
@@ -192,6 +192,21 @@ export class Teller {
     if (!isText(mediaType)) return { type: "file", mediaType, data: { type: "data", data }, ...more };
     return { type: "text", text: `File ${fileName ?? "without a name"}:\n${new TextDecoder().decode(data)}` };
   }
+}
+
+type Soon<Value> = Value | Promise<Value>;
+
+/** At once when all of them are there. */
+function withAll<Value, Made>(
+  values: readonly Soon<Value>[],
+  make: (all: Value[]) => Soon<Made>,
+): Soon<Made> {
+  const there: Value[] = [];
+  for (const value of values) {
+    if (value instanceof Promise) return Promise.all(values).then(make);
+    there.push(value);
+  }
+  return make(there);
 }
 
 function addressOf(url: string): URL {

@@ -34,7 +34,8 @@ export async function promptOf(
   const prompt: LanguageModelV4Prompt = [];
   if (system !== "") prompt.push({ role: "system", content: system });
   for (const [at, message] of messages.entries()) {
-    prompt.push(...(await teller.tell(message)));
+    const told = teller.tell(message);
+    prompt.push(...(told instanceof Promise ? await told : told));
     const missing = unansweredAt(messages, at);
     if (missing.length > 0)
       prompt.push(...(await teller.tell({ role: "tool", content: missing.map(unanswered) })));
