@@ -7,8 +7,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Model, type ModelCall, type ModelPart, type Models, RESTART_ONLY } from "../agent/index.ts";
 
-/** For what a call that has just ended still has to write, and its readers to get. */
-const SETTLE_MS = 250;
+/** What the last calls said is on its way to the disk and to its readers: so long at most, and looked at so often. */
+const SETTLE_MS_MAX = 2_000;
+const LOOK_MS = 25;
+/** For the readers, behind the disk. */
+const READ_MS = 250;
 
 /** How a model is called. */
 export type Calling = (model: Model, call: ModelCall) => AsyncIterable<ModelPart>;
@@ -56,16 +59,22 @@ export class ModelCalls {
     if (this.#isClosed && this.#running === 0) this.#idle.resolve();
   }
 
-  /** No call begins from now on; resolves when those under way have ended, or after this time. */
-  async drain(drainMs: number): Promise<void> {
+  /** No call begins from now on; resolves when those under way have ended, and their answers with them, or after this time. */
+  async drain(drainMs: number, isAnswering: () => boolean): Promise<void> {
     this.#isClosed = true;
     if (this.#running === 0 || drainMs === 0) return;
     const late = new AbortController();
-    const isEnded = this.#idle.promise.then(() => sleep(Math.min(SETTLE_MS, drainMs)));
+    const isEnded = this.#idle.promise.then(() => settled(isAnswering));
     const isLate = sleep(drainMs, undefined, { signal: late.signal }).catch(() => undefined);
     await Promise.race([isEnded, isLate]);
     late.abort();
   }
+}
+
+/** An answer whose next call waits at the gate is under way for as long as the server is. */
+async function settled(isAnswering: () => boolean): Promise<void> {
+  for (let waitedMs = 0; isAnswering() && waitedMs < SETTLE_MS_MAX; waitedMs += LOOK_MS) await sleep(LOOK_MS);
+  await sleep(READ_MS);
 }
 
 /** Rejects with the signal's reason. */

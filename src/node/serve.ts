@@ -200,7 +200,13 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     running.http = http;
     const { keys, store } = lasting.standing;
     const keyNews = await provideKey(keys, dataDir, apiKey !== undefined);
-    const close = onceOnly(({ drainMs = 0 } = {}) => takeDown(running, () => calls.drain(drainMs)));
+    const isAnswering = (): boolean => {
+      const { readers, sessions } = lasting.standing.gateway;
+      return readers > 0 || sessions.some(({ state }) => state === "generating");
+    };
+    const close = onceOnly(({ drainMs = 0 } = {}) =>
+      takeDown(running, () => calls.drain(drainMs, isAnswering)),
+    );
     return {
       url: http.url,
       baseUrl: http.url === "" ? "" : `${http.url}/v1`,
