@@ -32,7 +32,7 @@ import type { Claim } from "./session-store.ts";
 import { SleepingLog } from "./sleeping-log.ts";
 import { isPauseDelta, onWelcome, pastEvents } from "./stream-events.ts";
 import { StreamReading } from "./stream-reading.ts";
-import { decodeServer } from "../turn/messages.ts";
+import { decodeServer, updateOf } from "../turn/messages.ts";
 
 export class SessionDriver {
   readonly #context: SessionContext;
@@ -374,7 +374,9 @@ export class SessionDriver {
     const isPause = pause !== undefined;
     this.#memory.add({ eventId, message, isPause, ...(blob === undefined ? {} : { blob }) });
     // The log of a turn that was cut off more than once has older restarts: only what was said since the attach counts.
-    const isNew = eventId > (stream.status.headAtWelcome ?? Infinity);
+    // A text that is to be continued may still begin anew: what follows decides, so that no reader is given what is taken back.
+    const isTried = updateOf(message).case === "stepContinued";
+    const isNew = eventId > (stream.status.headAtWelcome ?? Infinity) && !isTried;
     if (isNew && this.#state.at === "resuming") await this.feed({ kind: "restarted" });
     if (pause === undefined) return;
     const writes = await endWrites(this.#memory, this.record, this.#context);

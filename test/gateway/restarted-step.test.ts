@@ -72,34 +72,36 @@ test("who was told nothing yet is told nothing of what was rolled back", async (
   assert.match(body, /"content":"One or three four"/);
 });
 
-test("a retry that comes between the restart of the server and that of the step is told nothing of what was rolled back", async (t) => {
-  let lives = 0;
-  const gate = Promise.withResolvers<void>();
-  const application = scriptedTurn(async (speaker) => {
-    if (lives++ === 0) {
-      await speaker.stepStarted(0);
-      await speaker.text("One ");
-      return new Promise(() => undefined);
-    }
-    await gate.promise;
-    await speaker.restarted(0, 0);
-    await speaker.text("Two");
-    await speaker.stepCompleted(0);
-    return speaker.end();
+for (const isTried of [false, true])
+  test(`a retry that comes between the restart of the server and that of the step is told nothing of what was rolled back${isTried ? ", also when its model was first asked to continue the text" : ""}`, async (t) => {
+    let lives = 0;
+    const gate = Promise.withResolvers<void>();
+    const application = scriptedTurn(async (speaker) => {
+      if (lives++ === 0) {
+        await speaker.stepStarted(0);
+        await speaker.text("One ");
+        return new Promise(() => undefined);
+      }
+      if (isTried) await speaker.continued(0, 2);
+      await gate.promise;
+      await speaker.restarted(0, 0);
+      await speaker.text("Two");
+      await speaker.stepCompleted(0);
+      return speaker.end();
+    });
+    const world = await World.begin(t, MODEL, { application });
+    const cut = new Exchange(world.url, HELLO);
+    await cut.until("One");
+    await world.restart();
+    const again = new Exchange(world.url, HELLO);
+    await until(() => lives === 2, "the turn is taken up");
+    // Long enough for whatever would be told too early.
+    setTimeout(gate.resolve, 100);
+    const reply = await again.reply();
+    assert.equal(reply.text, "Two");
+    assert.equal(reply.finish, "stop");
+    assert.equal(world.gateway.counters.attached, 1);
   });
-  const world = await World.begin(t, MODEL, { application });
-  const cut = new Exchange(world.url, HELLO);
-  await cut.until("One");
-  await world.restart();
-  const again = new Exchange(world.url, HELLO);
-  await until(() => lives === 2, "the turn is taken up");
-  // Long enough for whatever would be told too early.
-  setTimeout(gate.resolve, 100);
-  const reply = await again.reply();
-  assert.equal(reply.text, "Two");
-  assert.equal(reply.finish, "stop");
-  assert.equal(world.gateway.counters.attached, 1);
-});
 
 test("a retry reads a running answer without what was rolled back, also when memory has joined it", async (t) => {
   const [hungUp, restarted, goOn] = [gate(), gate(), gate()];

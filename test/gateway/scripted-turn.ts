@@ -43,6 +43,11 @@ export class Speaker {
     });
   }
 
+  continued(step: number, rollbackTo: number): Promise<number> {
+    const value = { step, rollbackToEventId: String(rollbackTo), continuation: 1, requestsBefore: 1 };
+    return this.update({ case: "stepContinued", value });
+  }
+
   text(text: string): Promise<number> {
     return this.update({ case: "textDelta", value: { text } });
   }

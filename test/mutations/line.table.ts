@@ -229,6 +229,22 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [{ file: LINE, from: "call.kept.length - at > BEHIND_BYTES_MAX", to: "at > call.kept.length" }],
   },
   {
+    name: "a server that drains ends before its disk and its readers have the answer of its last call",
+    file: "test/node/model-calls.test.ts",
+    test: "a server that drains waits until the answer of its last call has reached its readers",
+    patches: [
+      { file: "src/node/model-calls.ts", from: "isAnswering() && waitedMs", to: "waitedMs < 0 && waitedMs" },
+    ],
+  },
+  {
+    name: "G1: a retry behind a kill is given text that its model was asked to continue, and may not",
+    file: "test/gateway/restarted-step.test.ts",
+    test: "is told nothing of what was rolled back, also when its model was first asked",
+    patches: [
+      { file: "src/gateway/session-driver.ts", from: "?? Infinity) && !isTried;", to: "?? Infinity);" },
+    ],
+  },
+  {
     name: "a server speaks to a line of another version",
     file: "test/agent/models/line/versions.test.ts",
     test: "a line of another version is left alone",
