@@ -373,8 +373,7 @@ export class SessionDriver {
     const pause = deltas.find(isPauseDelta);
     const isPause = pause !== undefined;
     this.#memory.add({ eventId, message, isPause, ...(blob === undefined ? {} : { blob }) });
-    // The log of a turn that was cut off more than once has older restarts: only what was said since the attach counts.
-    // A text that is to be continued may still begin anew: what follows decides, so that no reader is given what is taken back.
+    // Older restarts in the log do not count; nor does a text that is only tried to be continued: what follows says whether it stands.
     const isTried = updateOf(message).case === "stepContinued";
     const isNew = eventId > (stream.status.headAtWelcome ?? Infinity) && !isTried;
     if (isNew && this.#state.at === "resuming") await this.feed({ kind: "restarted" });
