@@ -60,7 +60,7 @@ export function pause(environment: TurnEnvironment, delayMs: number, signal?: Ab
       resolve();
     };
     if (signal?.aborted === true) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
+    else signal?.addEventListener("abort", stop);
   });
 }
 

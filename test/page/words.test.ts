@@ -39,6 +39,7 @@ test("what was taken back is what stood behind the place where the texts part", 
   assert.equal(retractedText("1 2 3", "1 2"), " 3");
   assert.equal(retractedText("1 2 3", "1 x"), "2 3");
   assert.equal(retractedText("", ""), "");
+  assert.equal(retractedText("1 😀", "1 😁"), "😀", "both begin with the same half of a character");
 });
 
 const CONNECTION = {

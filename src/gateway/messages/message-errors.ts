@@ -33,9 +33,7 @@ export function messageErrorBody(error: GatewayError, requestId?: string): Messa
 
 /** Statuses that have a type of their own, whatever the error is called elsewhere. */
 const OF_STATUS: Readonly<Record<number, string | undefined>> = {
-  401: "authentication_error",
   402: "billing_error",
-  403: "permission_error",
   404: "not_found_error",
   413: "request_too_large",
   429: "rate_limit_error",
