@@ -30,6 +30,11 @@ test("an operator leaves types, texts and comments alone", () => {
   assert.deepEqual(mutantsOf(text), []);
 });
 
+test("an operator leaves the names of properties alone, and takes their values", () => {
+  const text = "const a = { 403: b, 404: 5 };\nc ? 1 : d;\n";
+  assert.deepEqual(mutantsOf(text), [text.replace("5", "(5 + 1)"), text.replace("1 :", "(1 + 1) :")]);
+});
+
 test("a patch names its place by as many lines as make it the only one", () => {
   const text = "a();\nb(1);\nc();\nb(1);\n";
   const { from, to } = patchOf("x.ts", text, { start: 18, end: 19, to: "2" });

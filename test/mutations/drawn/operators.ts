@@ -36,7 +36,8 @@ function changesOfToken(token: Token, at: number, tokens: readonly Token[]): rea
   const { kind, start, end, text } = token;
   const turned = TURNED.get(kind);
   if (turned !== undefined && !isType(at, tokens)) return [{ start, end, to: turned }];
-  if (kind === SyntaxKind.NumericLiteral && !isType(at, tokens)) return [{ start, end, to: `(${text} + 1)` }];
+  if (kind === SyntaxKind.NumericLiteral && !isType(at, tokens) && !isKey(at, tokens))
+    return [{ start, end, to: `(${text} + 1)` }];
   // `!isOpen` becomes `isOpen`; `!==` is a token of its own.
   if (kind === SyntaxKind.ExclamationToken) return [{ start, end, to: "" }];
   // Only with blanks on both sides: without them `<` and `>` are around types.
@@ -68,6 +69,13 @@ function isType(at: number, tokens: readonly Token[]): boolean {
   const after = tokens[at + 1]?.kind;
   const isMember = before === SyntaxKind.ColonToken && after === SyntaxKind.SemicolonToken;
   return isMember || before === SyntaxKind.BarToken || after === SyntaxKind.BarToken;
+}
+
+/** The name of a property cannot be a sum. */
+function isKey(at: number, tokens: readonly Token[]): boolean {
+  const before = tokens[at - 1]?.kind;
+  const isFirst = before === SyntaxKind.OpenBraceToken || before === SyntaxKind.CommaToken;
+  return isFirst && tokens[at + 1]?.kind === SyntaxKind.ColonToken;
 }
 
 /** A call that is a statement of its own, on one line. */
