@@ -56,7 +56,10 @@ test("each system has its own place, and without a home there is none", () => {
     cacheDirectory({ platform, env, home });
   assert.equal(place("linux", {}, "/users/u"), "/users/u/.cache/holdfast/compiled");
   assert.equal(place("linux", { XDG_CACHE_HOME: "/x" }, "/users/u"), "/x/holdfast/compiled");
-  assert.equal(place("linux", { XDG_CACHE_HOME: "relative" }, "/users/u"), "/users/u/.cache/holdfast/compiled");
+  assert.equal(
+    place("linux", { XDG_CACHE_HOME: "relative" }, "/users/u"),
+    "/users/u/.cache/holdfast/compiled",
+  );
   assert.equal(place("darwin", {}, "/users/u"), "/users/u/Library/Caches/holdfast/compiled");
   assert.equal(place("linux", {}), undefined);
 });
