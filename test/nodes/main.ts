@@ -1,9 +1,10 @@
 /**
- * `npm run nodes`: kills, stops and drains three nodes on a real PostgreSQL, kills PostgreSQL, and disturbs the network between them, as often as you like.
+ * `npm run nodes`: a storm of kills and stops of three nodes and of their PostgreSQL, and then nodes that are drained and a network that is disturbed, as often as you like.
  */
 import { parse, whole } from "../../scripts/arguments.ts";
 import { startPostgres } from "../store/postgres/server.ts";
 import { runCampaign } from "./campaign.ts";
+import { runStorm } from "./storm.ts";
 
 const HELP = `npm run nodes -- [options]
   --kills N           nodes killed while they run a stream (default 60)
@@ -45,8 +46,8 @@ if (values.help) {
   try {
     const t = { after: (end: () => void | Promise<void>) => void ends.unshift(end) };
     const say = (line: string): void => void process.stderr.write(`${line}\n`);
-    const report = await runCampaign(t, postgres, counts, say);
-    process.stdout.write(`${JSON.stringify(report, undefined, 2)}\nno violation\n`);
+    const reports = [await runStorm(t, postgres, counts, say), await runCampaign(t, postgres, counts, say)];
+    process.stdout.write(`${JSON.stringify(reports, undefined, 2)}\nno violation\n`);
   } finally {
     for (const end of ends) await end();
     await postgres.close();

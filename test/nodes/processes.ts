@@ -104,6 +104,10 @@ export class ClusterClient {
   readonly #client: Client;
   readonly #transport;
   toolRuns = 0;
+  /** Of its stream, when there is one. */
+  name: string | undefined;
+  /** In which its stream is, while it runs. */
+  phase: Phase | undefined;
   readonly #reached = new Map(PHASES.map((phase) => [phase, Promise.withResolvers<string>()]));
 
   constructor(url: string, apiKey: string) {
@@ -137,6 +141,7 @@ export class ClusterClient {
 
   async converse(): Promise<Transcript> {
     const stream = await this.#client.open({ first: userMessage(WORK, ["echo"]) });
+    this.name = stream.idempotencyKey;
     const events: StreamEvent[] = [];
     let hasCalled = false;
     for await (const event of stream.events) {
@@ -144,9 +149,12 @@ export class ClusterClient {
       const word = wordOf(event.body);
       hasCalled ||= word === "execServerMessage";
       const phase = word === "execServerMessage" ? "tool" : hasCalled ? "later words" : "first words";
-      if (word === "execServerMessage" || /\d/.test(word))
+      if (word === "execServerMessage" || /\d/.test(word)) {
+        this.phase = phase;
         this.#reached.get(phase)?.resolve(stream.idempotencyKey);
+      }
     }
+    this.phase = undefined;
     const end = String(await stream.ended);
     return { name: stream.idempotencyKey, events, end, toolRuns: this.toolRuns };
   }
