@@ -40,7 +40,7 @@ export function program(surroundings: Surroundings): Command {
       getErrHasColors: () => false,
       outputError: (text, write) => write(text.replace(/^error: /, "holdfast: ")),
     })
-    .showHelpAfterError("(--help lists what you can say)")
+    .showHelpAfterError("(--help lists the commands and options)")
     .exitOverride()
     .addHelpText(
       "after",

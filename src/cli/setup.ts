@@ -41,7 +41,7 @@ export async function setup(name: string, flags: SetupFlags, surroundings: Surro
   const settings = await settingsFor(flags, surroundings);
   if (flags.write !== true) {
     print(client.put(undefined, settings).trimEnd());
-    note(`This belongs into ${path}. Write it with: ${surroundings.command} setup ${name} --write`);
+    note(`This belongs in ${path}. Write it with: ${surroundings.command} setup ${name} --write`);
     return;
   }
   write(client, path, settings);

@@ -93,7 +93,7 @@ test("Ctrl-D and SIGTERM leave in mid-answer: the turn continues at the server, 
   assert.match(first.screen, /The turn continues at the server; the next [^]*shows it\.\s*$/);
 
   const second = rig.onTerminal();
-  await second.shows(/was left before its end\.\nGo on with it\? \[Y\/n\]$/);
+  await second.shows(/was interrupted\.\nContinue it\? \[Y\/n\]$/);
   second.type("\r");
   await second.shows(ENDED);
   assert.doesNotMatch(second.screen, /Stopped|begins this step anew/);

@@ -81,6 +81,18 @@ test("-p: without a server it is exit code 4, without a message 2", async (t) =>
   assert.match(broken.stderr, /could not be started/);
 });
 
+test("-p: with a wrong API key it is exit code 4, and the last line says which variable to set", async (t) => {
+  const rig = new ChatRig(t);
+  await rig.serve("--port", "0", "--no-line");
+  writeFileSync(join(rig.dataDir, "api-key"), "a-key-of-another-server\n");
+  const refused = await rig.run(["-p", "say more"]);
+  assert.equal(refused.code, 4, refused.stderr);
+  assert.match(
+    refused.stderr,
+    /the message is kept; --continue sends it again\nholdfast: set HOLDFAST_API_KEY to an API key of that server\n$/,
+  );
+});
+
 test("D3: -p: SIGINT stops the turn, exit code 130", async (t) => {
   const rig = new ChatRig(t);
   const chat = rig.start("-p", "count to 1000 every 50 ms", "--json");
@@ -102,7 +114,7 @@ test("C2: killed in the middle of a command, started again: the outcome is unkno
   await first.end;
   // Without --continue a new start says that there is something to go on with.
   const other = await rig.run([]);
-  assert.match(other.stderr, /was left before its end/);
+  assert.match(other.stderr, /was interrupted/);
   const second = await rig.run(["--continue"]);
   assert.equal(second.code, 0);
   assert.match(second.stdout, /● shell {2}echo ran[^]*\? unknown: it was started/);

@@ -159,5 +159,5 @@ test("a turn that was quiet for longer than the window is named at a start, and 
   first.child.kill("SIGKILL");
   await first.end;
   const late = rig.onTerminal("--retry-lookback-window-ms", "0");
-  await late.shows(/was left before its end\.\n--continue or \/resume \w{8} goes on with it\.\n\n›$/);
+  await late.shows(/was interrupted\.\n--continue or \/resume \w{8} continues it\.\n\n›$/);
 });

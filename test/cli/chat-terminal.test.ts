@@ -68,7 +68,7 @@ test("killed while it asks, started again, and the server killed: nothing is los
   await first.end;
 
   const second = rig.onTerminal();
-  await second.shows(/was left before its end\.\nGo on with it\? \[Y\/n\]$/);
+  await second.shows(/was interrupted\.\nContinue it\? \[Y\/n\]$/);
   second.type("\r");
   // It had not started, so it is asked again.
   await second.shows(/● shell {2}sleep 60\n▲ [^]*Allow\?[^\n]*:$/);

@@ -63,7 +63,9 @@ for (const [name, make] of Object.entries(transports)) {
     await port.close(0);
     const transport = make(port.url);
     t.after(() => transport.close());
-    assert.equal((await ending(transport.connect))?.code, "connection_lost");
+    const reason = await ending(transport.connect);
+    assert.equal(reason?.code, "connection_lost");
+    assert.match(reason.message, /^the connection broke: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
   });
 
   test(`${name}: a response that stops without its end is a lost connection`, async (t) => {

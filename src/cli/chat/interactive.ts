@@ -181,11 +181,11 @@ export function interactiveChat({
     }
     const cutOff = known.find(({ turn }) => turn !== undefined);
     if (cutOff === undefined) return;
-    screen.note(style.yellow(`A turn of “${titleOf(cutOff)}” was left before its end.`));
+    screen.note(style.yellow(`The turn “${titleOf(cutOff)}” was interrupted.`));
     const isOld = now() - cutOff.updatedMs > session.retryLookbackWindowMs();
     if (isOld || !hasStatusLine) {
-      screen.note(`--continue or /resume ${cutOff.conversationId.slice(0, 8)} goes on with it.`);
-    } else if (await asker.confirm("Go on with it?")) {
+      screen.note(`--continue or /resume ${cutOff.conversationId.slice(0, 8)} continues it.`);
+    } else if (await asker.confirm("Continue it?")) {
       await goOn(cutOff.conversationId);
     }
   }

@@ -177,8 +177,9 @@ function report(shown: Shown, conversation: Conversation, options: OneShotOption
   if (end.text !== "" && !end.text.endsWith("\n")) stdout.write("\n");
   if (failure !== null)
     note(`holdfast: ${failureLine({ ...failure, retryAfterMs: end.failure?.retryAfterMs })}`);
-  if (exitCode === exit.EXIT_NO_SERVER)
-    note("holdfast: the message is kept; --continue sends it when the server is there");
+  if (exitCode === exit.EXIT_NO_SERVER) note("holdfast: the message is kept; --continue sends it again");
+  if (failure?.kind === "unauthenticated")
+    note("holdfast: set HOLDFAST_API_KEY to an API key of that server");
   if (exitCode === exit.EXIT_DENIED) {
     note("holdfast: a tool was not allowed to run; allow it with --allow <tool>, or all with --yes");
   }

@@ -61,6 +61,8 @@ export function hearAnswer(stream: ClientHttp2Stream, session: ClientSession, ev
 }
 
 function broken(cause: Error | undefined): HoldfastError {
-  const why = cause === undefined ? "" : `: ${cause.message}`;
+  // Of a connection that never came about Node says that its stream was cancelled; why, is the cause.
+  const reason = cause?.cause instanceof Error ? cause.cause : cause;
+  const why = reason === undefined ? "" : `: ${reason.message}`;
   return new HoldfastError("connection_lost", `the connection broke${why}`, { cause });
 }
