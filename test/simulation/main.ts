@@ -48,7 +48,13 @@ const GATEWAY: Campaign = {
   seeds: 160,
   always: caughtSeeds("gateway"),
 };
-const NODES: Campaign = { name: "nodes", run: runNodesSeed, kinds: NODES_KINDS, seeds: 20 };
+const NODES: Campaign = {
+  name: "nodes",
+  run: runNodesSeed,
+  kinds: NODES_KINDS,
+  seeds: 20,
+  always: caughtSeeds("nodes"),
+};
 /** A seed of the gateway costs some five times as much, one of its nodes some forty times. */
 const SHARES = { gateway: 5, nodes: 40 } as const;
 const CAMPAIGN_FACTOR_MAX = 4;

@@ -84,6 +84,13 @@ test("effort, the form of the answer and betas of the model's own work reach an 
   const betas = String(call.headers["anthropic-beta"]).split(",");
   assert.ok(betas.includes("interleaved-thinking-2025-05-14"), betas.join());
   assert.ok(!betas.includes("context-management-2025-06-27"), betas.join());
+  const passed = client.beta.messages.create({
+    model: LOCAL,
+    max_tokens: 100,
+    messages: [{ role: "user", content: "And who?" }],
+    betas: ["interleaved-thinking-2025-05-14"],
+  });
+  assert.equal((await passed.withResponse()).response.headers.get("x-holdfast-ignored"), null);
 });
 
 test("Anthropic says which stop text ended its answer, and so does the message", async (t) => {

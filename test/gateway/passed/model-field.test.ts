@@ -110,3 +110,14 @@ test("E8: in a form a model's name has 512 characters at the most, and a longer 
     { status: 400 },
   );
 });
+
+test("E8: in a form the head of a part has 8 KiB at the most, and a longer one is refused before its end comes", () => {
+  const described = 'Content-Disposition: form-data; name="file"\r\nContent-Type: ';
+  const head = described.padEnd(8 * 1024, "t");
+  new FormModel("x").push(Buffer.from(`--x\r\n${head}\r\n\r\n`));
+  const refused = { status: 400, message: /head is too large/ };
+  assert.throws(() => new FormModel("x").push(Buffer.from(`--x\r\n${head}t\r\n\r\n`)), refused);
+  const endless = new FormModel("x");
+  endless.push(Buffer.from(`--x\r\n${head}`));
+  assert.throws(() => endless.push(Buffer.from("t")), refused);
+});

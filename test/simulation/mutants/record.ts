@@ -27,7 +27,7 @@ function isCaught(value: unknown): value is Caught {
 }
 
 /** The seeds of a kind of world by which planted bugs were caught. */
-export function caughtSeeds(world: "streams" | "gateway"): readonly number[] {
+export function caughtSeeds(world: "streams" | "gateway" | "nodes"): readonly number[] {
   const caught = readCaught();
   const own = MUTANTS.filter(({ hunter = "streams" }) => hunter === world);
   return [...new Set(own.flatMap(({ name }) => caught.get(name)?.seed ?? []))].toSorted((a, b) => a - b);
@@ -84,7 +84,7 @@ function aligned(table: readonly (readonly string[])[]): string {
 /** Where it was noticed: in which seed, or by a crash at which of the points of a conversation. */
 export function placeOf({ hunter }: Mutant, { seed }: Caught): string {
   if (hunter === undefined) return `seed ${seed}`;
-  if (hunter === "gateway") return `gateway seed ${seed}`;
+  if (hunter !== "agent") return `${hunter} seed ${seed}`;
   return seed === 0 ? "no crash" : `crash ${seed}`;
 }
 

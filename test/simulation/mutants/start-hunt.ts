@@ -5,7 +5,12 @@ import { spawn } from "node:child_process";
 import type { Caught } from "./record.ts";
 import type { Mutant } from "./table.ts";
 
-const PROGRAMS = { streams: "hunt.ts", agent: "hunt-agent.ts", gateway: "hunt-gateway.ts" } as const;
+const PROGRAMS = {
+  streams: "hunt.ts",
+  agent: "hunt-agent.ts",
+  gateway: "hunt-gateway.ts",
+  nodes: "hunt-nodes.ts",
+} as const;
 
 /**
  * `first` is where it was noticed last time, 0 for nowhere; `tries` is how many more places are tried. Resolves with

@@ -74,6 +74,18 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [{ file: SESSION, from: `, { kind: "save", when: "now" }]];`, to: "]];" }],
   },
   {
+    name: "a client is told tool calls before the session that waits for them is on the disk",
+    breaks: "paused",
+    hunter: "nodes",
+    patches: [
+      {
+        file: DRIVER,
+        from: "    const owner = { principal: this.record.principal,",
+        to: "    this.#memory.settle(eventId);\n    const owner = { principal: this.record.principal,",
+      },
+    ],
+  },
+  {
     name: "a finished turn is not saved",
     breaks: "paused",
     hunter,

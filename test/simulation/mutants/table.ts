@@ -23,8 +23,8 @@ export interface Mutant {
   /** The invariant it breaks. */
   readonly breaks: string;
   readonly patches: readonly Patch[];
-  /** What looks for it: seeds of streams (the default), every crash point of one conversation, or seeds of the gateway. */
-  readonly hunter?: "agent" | "gateway";
+  /** What looks for it: seeds of streams (the default), every crash point of one conversation, or seeds of the gateway or of its nodes. */
+  readonly hunter?: "agent" | "gateway" | "nodes";
 }
 
 export const MUTANTS: readonly Mutant[] = [

@@ -65,7 +65,7 @@ export class Connection {
   async open(fetch: Fetch, input: FetchInput, init: FetchInit): Promise<Response> {
     const caller = init?.signal ?? undefined;
     // Not `AbortSignal.any`, which the platform watches for as long as either lives.
-    caller?.addEventListener("abort", () => this.#stop.abort(caller.reason), { once: true });
+    caller?.addEventListener("abort", () => this.#stop.abort(caller.reason));
     if (caller?.aborted === true) this.#stop.abort(caller.reason);
     return this.#within(this.#clock.deadlineMs(), () => fetch(input, { ...init, signal: this.#stop.signal }));
   }
