@@ -3,7 +3,7 @@
  *
  * The conversation on the screen is named behind the `#`, so a reload, a bookmark and a second tab show the same one.
  */
-import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
+import { type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import {
   HoldfastError,
   type LiveConversations,
@@ -207,7 +207,8 @@ function useKeys(
   decide: Decide,
   withAlt: Readonly<Record<string, () => void>>,
 ): void {
-  useEffect(() => {
+  // With the question itself: a key that is pressed as soon as it is seen answers it.
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
       const act = event.altKey ? withAlt[event.code] : undefined;
       if (act !== undefined) {

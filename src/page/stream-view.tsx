@@ -158,12 +158,15 @@ function Rows({ rows, picked, pick }: RowsProps) {
     const next = Math.min(rows.length - 1, Math.max(0, at));
     pick(rows[next]);
     place.current.isAtEnd = false;
+  };
+  // The entry that is shown below takes room from the list.
+  useLayoutEffect(() => {
     const element = box.current;
-    if (element === null) return;
-    const rowTop = next * ROW_PX;
+    if (element === null || pickedAt === -1) return;
+    const rowTop = pickedAt * ROW_PX;
     if (rowTop < element.scrollTop) element.scrollTop = rowTop;
     if (rowTop + ROW_PX > element.scrollTop + height) element.scrollTop = rowTop + ROW_PX - height;
-  };
+  }, [pickedAt, height]);
   return (
     <div
       className="rows"

@@ -3,7 +3,7 @@
  *
  * What is asked stands whole in the card, in a box that scrolls by itself, so it cannot push the buttons out of sight.
  */
-import { useEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import type { PendingApproval } from "../react/index.ts";
 import type { ToolView } from "../turn/view.ts";
 import { lineDiff } from "./line-diff.ts";
@@ -78,7 +78,7 @@ function LiveOutput({ text }: { readonly text: string }) {
 function Approval({ approval, decide }: { readonly approval: PendingApproval; readonly decide: Decide }) {
   const preview = previewOf(approval.tool, approval.args);
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // A and D work at once, unless somebody has begun to write.
     const { activeElement } = document;
     const isWriting = activeElement instanceof HTMLTextAreaElement && activeElement.value !== "";

@@ -112,7 +112,7 @@ function Answer({ parts, isOver, approvals, decide }: AnswerProps) {
     // It stays where it stood while the new text grows.
     if (ghost.current !== null) ghost.current.style.top = `${ghost.current.offsetTop}px`;
   }, [gone]);
-  const isSilent = parts.length === 0 && !isOver;
+  const isSilent = parts.length === 0 && !isOver && gone === undefined;
   return (
     <div className="answer" ref={box}>
       <h2 className="aside">Answer</h2>

@@ -137,3 +137,20 @@ test(
     assert.ok((await page.locator("article").count()) < 60);
   },
 );
+
+test("what a step has taken back fades where it stood", { skip }, async (t) => {
+  const { page, show } = await longChat(t);
+  // It stands still, so that its place can be read however slow the machine is.
+  await page.clock.install();
+  const topOf = (what: string): Promise<number> =>
+    page.evaluate(
+      `[...document.querySelectorAll(${JSON.stringify(what)})].at(-1).getBoundingClientRect().top`,
+    );
+  await show(1);
+  const before = await topOf(".markdown p");
+  await page.evaluate("show(1, { 0: null })");
+  await page.locator(".gone").waitFor({ state: "attached" });
+  assert.ok(Math.abs((await topOf(".gone")) - before) < 1.5, `${before} to ${await topOf(".gone")}`);
+  await page.clock.fastForward(1_000);
+  await page.locator(".gone").waitFor({ state: "detached" });
+});

@@ -10,7 +10,7 @@ import { browser } from "./chromium.ts";
 
 const folder = join(import.meta.dirname, "../../src/page");
 
-/** `show(count, news)`: so many turns; `news` is what answers say more, by their place. Heights differ from turn to turn. */
+/** `show(count, news)`: so many turns; `news` is what answers say more, by their place; null: it runs, and has said nothing. Heights differ from turn to turn. */
 const SCRIPT = `
 import { createElement, render } from "preact/compat";
 import { Chat } from "./chat.tsx";
@@ -21,10 +21,12 @@ const made = new Map();
 const turnOf = (at) => {
   const text = answerOf(at);
   const known = made.get(at);
-  if (known?.parts[0].text === text) return known;
+  if (known?.parts[0]?.text === text && more[at] !== null) return known;
   const user = { text: "Question " + at, messageId: "", attachments: [] };
   const end = { reason: "completed", message: "" };
-  const turn = { id: "t" + at, user, parts: [{ type: "text", step: 0, text }], end, usage: undefined, model: "" };
+  const isSilent = more[at] === null;
+  const parts = isSilent ? [] : [{ type: "text", step: 0, text }];
+  const turn = { id: "t" + at, user, parts, end: isSilent ? undefined : end, usage: undefined, model: "" };
   made.set(at, turn);
   return turn;
 };
@@ -58,8 +60,8 @@ async function bundled(): Promise<string> {
   return outputFiles[0]?.text ?? "";
 }
 
-/** Shows so many turns; `news` is what their answers say more. */
-export type Show = (count: number, news?: Readonly<Record<number, string>>) => Promise<void>;
+/** Shows so many turns; `news` is what their answers say more; null: it runs, and has said nothing. */
+export type Show = (count: number, news?: Readonly<Record<number, string | null>>) => Promise<void>;
 
 export async function longChat(t: TestContext): Promise<{ readonly page: Page; readonly show: Show }> {
   const context = await (await browser()).newContext({ viewport: { width: 1000, height: 800 } });

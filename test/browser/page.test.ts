@@ -51,6 +51,9 @@ test("the page", { skip, timeout: TEST_MS }, async (t) => {
     assert.ok(bytes > 10_000 && bytes < FIRST_LOAD_BYTES_MAX, `${bytes} bytes`);
     const html = await response.text();
     assert.equal(await (await fetch(server.url, { headers: { "accept-encoding": "gzip" } })).text(), html);
+    const markup = html.replaceAll(/<(?<tag>script|style)\b[^>]*>[^]*?<\/\k<tag>>/g, "<$<tag>>");
+    assert.deepEqual(markup.match(/<(?:script|style)\b/g), ["<style", "<script"]);
+    assert.doesNotMatch(markup, /\s(?:on\w+|style|srcdoc)\s*=|["']\s*javascript:|https?:/i);
     const policy = response.headers.get("content-security-policy") ?? "";
     for (const rule of [
       /default-src 'none'; script-src 'sha256-[\w+/=]+'; style-src 'sha256-[\w+/=]+'; connect-src 'self'/,
@@ -217,6 +220,15 @@ test("the page", { skip, timeout: TEST_MS }, async (t) => {
     assert.equal(await writer.page.getByLabel("What changes").textContent(), "  one\n- two\n+ three\n");
     await writer.page.keyboard.press("d");
     await writer.answers((answer) => answer.includes('"denied"'), "the model was told");
+    await writer.is("ended");
+    // A key in the very moment in which the question stands there.
+    await writer.page.evaluate(`new MutationObserver((_, watcher) => {
+      if (document.querySelector(".approval") === null) return;
+      watcher.disconnect();
+      document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "d", bubbles: true }));
+    }).observe(document.body, { subtree: true, childList: true })`);
+    await writer.say('call write_note {"name":"n","text":"one\\nfour"}');
+    await writer.answers((answer) => answer.includes('"denied"'), "the model was told again");
     await writer.is("ended");
     await writer.say('call timer {"seconds":2}');
     await writer.page.getByLabel("Output so far").filter({ hasText: "1 of 2 s" }).waitFor();
