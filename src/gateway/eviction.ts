@@ -7,6 +7,7 @@
  *
  * Invariant: with the newcomer, what waits is within its bounds, unless all that is left is about to continue.
  */
+import type { SessionRecord } from "./session-record.ts";
 
 export interface Parked {
   readonly principal: string;
@@ -19,6 +20,8 @@ export interface Parked {
 export interface Newcomer extends Pick<Parked, "principal" | "bytes"> {
   /** How many sessions of its principal may wait, if its API key says so. */
   readonly countMax: number | undefined;
+  /** Of one that is read back: those that have waited for less time are not too many because of it. */
+  readonly sinceMs?: number | undefined;
 }
 
 /** What a session costs beside its history: two ends of a stream, a turn, the rows in memory. Measured, and rounded up. */
@@ -33,6 +36,15 @@ export function parkedBytes(historyBytes: number, isResting = false): number {
   return isResting ? RESTING_BYTES : SESSION_BYTES + COPIES * historyBytes;
 }
 
+/** `isBack`: it has waited before. */
+export function newcomerOf(
+  { principal, historyBytes, parkedMax, updatedMs }: SessionRecord,
+  isBack: boolean,
+): Newcomer {
+  const sinceMs = isBack ? updatedMs : undefined;
+  return { principal, bytes: parkedBytes(historyBytes), countMax: parkedMax, sinceMs };
+}
+
 /** `newcomer`: about to wait, and not among those who do. */
 export function crowdedOut<One extends Parked>(
   waiting: readonly One[],
@@ -41,11 +53,14 @@ export function crowdedOut<One extends Parked>(
 ): ReadonlySet<One> {
   const gone = new Set<One>();
   const byAge = waiting.toSorted((a, b) => a.sinceMs - b.sinceMs);
-  const clear = (crowd: readonly One[], isCrowded: (count: number, bytes: number) => boolean): void => {
+  const clear = (
+    crowd: readonly One[],
+    isCrowded: (count: number, bytes: number, one: One) => boolean,
+  ): void => {
     let count = crowd.length + (newcomer === undefined ? 0 : 1);
     let bytes = crowd.reduce((sum, one) => sum + one.bytes, newcomer?.bytes ?? 0);
     for (const one of crowd) {
-      if (!isCrowded(count, bytes)) return;
+      if (!isCrowded(count, bytes, one)) return;
       if (!one.canGo) continue;
       gone.add(one);
       count--;
@@ -53,9 +68,9 @@ export function crowdedOut<One extends Parked>(
     }
   };
   if (newcomer !== undefined) {
-    const { principal, countMax = Infinity } = newcomer;
+    const { principal, countMax = Infinity, sinceMs = Infinity } = newcomer;
     const own = byAge.filter((one) => one.principal === principal);
-    clear(own, (count, bytes) => count > countMax || bytes > bytesMax / 2);
+    clear(own, (count, bytes, one) => (count > countMax && one.sinceMs <= sinceMs) || bytes > bytesMax / 2);
   }
   const left = byAge.filter((one) => !gone.has(one));
   clear(left, (_, bytes) => bytes > bytesMax);

@@ -27,7 +27,7 @@ export interface SessionContext
   /** A session's writes, one after the other. */
   readonly writes: KeyedQueue;
   /** The session is about to wait for tool results. */
-  readonly onParking: (session: SessionDriver) => void;
+  readonly onParking: (session: SessionDriver, isBack?: boolean) => void;
   /** The server does not have all of its conversation: what still names it leads to nothing but the same failure. */
   readonly onUnreadable: (session: SessionDriver) => void;
   readonly onGone: (session: SessionDriver) => void;

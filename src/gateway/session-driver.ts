@@ -136,7 +136,7 @@ export class SessionDriver {
       case "count":
         return this.#count(effect.why);
       case "make_room":
-        this.#context.onParking(this);
+        this.#context.onParking(this, effect.isBack);
         return undefined;
       case "refuse_readers":
         this.#memory.finish(tooManyOpen());

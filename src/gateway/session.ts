@@ -91,8 +91,8 @@ export type Effect =
   | { readonly kind: "resume" }
   | { readonly kind: "clock"; readonly clock: Clock }
   | { readonly kind: "count"; readonly why: EndReason }
-  /** Sessions end that there is no room for beside this one. */
-  | { readonly kind: "make_room" }
+  /** Sessions end that there is no room for beside this one. `isBack`: it has waited before, maybe for longer than they have. */
+  | { readonly kind: "make_room"; readonly isBack?: true }
   /** `behind`: the log says the same, and a start reads it there. */
   | { readonly kind: "save"; readonly when: "now" | "behind" }
   /** Nothing of the session is written; what came with the input is. */
@@ -206,7 +206,10 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
   const { readers } = state;
   // Read back after a start: it is on the disk, and has waited since then.
   if (state.at === "resuming" && pause.kind === "calls" && state.record.state === "parked")
-    return [{ at: "parked", record: state.record, readers, request: "none" }, [{ kind: "make_room" }]];
+    return [
+      { at: "parked", record: state.record, readers, request: "none" },
+      [{ kind: "make_room", isBack: true }],
+    ];
   if (pause.kind === "ended" && (pause.reason !== "completed" || checkpoint === undefined)) {
     // A failed answer may be retried; an answer that ended with a finish_reason may not. Without a checkpoint no turn can follow.
     const withResponses = pause.reason !== "completed" && pause.finish === undefined;

@@ -19,7 +19,7 @@ import type { SessionLookup } from "./matching.ts";
 import type { Neighbours } from "./neighbours.ts";
 import { Orphans } from "./orphans.ts";
 import type { GatewayLimits } from "./options.ts";
-import { crowdedOut, type Parked, parkedBytes } from "./eviction.ts";
+import { crowdedOut, newcomerOf, type Parked, parkedBytes } from "./eviction.ts";
 import { tooManyOpen } from "./refusals.ts";
 import type { Saying } from "./said-results.ts";
 import { NO_ROW } from "./sealed-rows.ts";
@@ -85,8 +85,8 @@ export class Sessions implements SessionLookup {
       ...parts,
       writes: new KeyedQueue(),
       closing: this.#closing.signal,
-      onParking: (session) => {
-        this.#makeRoom(session);
+      onParking: (session, isBack) => {
+        this.#makeRoom(session, isBack);
         if (parts.shared !== undefined) parts.tasks.run(this.#makeRoomElsewhere(parts.shared, session));
       },
       onUnreadable: ({ record }) => parts.tasks.run(this.#forget(record)),
@@ -359,9 +359,8 @@ export class Sessions implements SessionLookup {
   }
 
   /** Ends those that there is no room for beside a session that begins to wait. */
-  #makeRoom(newcomer?: SessionDriver): void {
-    const next = newcomer?.record;
-    const about = next && { ...next, bytes: parkedBytes(next.historyBytes), countMax: next.parkedMax };
+  #makeRoom(newcomer?: SessionDriver, isBack = false): void {
+    const about = newcomer && newcomerOf(newcomer.record, isBack);
     const others = this.#waiting.filter(({ session }) => session !== newcomer);
     const crowd = crowdedOut(others, about, this.#parts.limits.parkedBytesMax);
     for (const { session } of crowd) this.#evict(session);

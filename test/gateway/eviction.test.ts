@@ -35,6 +35,14 @@ test("E8: an API key that may have so many has no more; one whose results are on
   assert.deepEqual(since(crowdedOut(waiting, { ...alice, countMax: 1 }, 1_000)), [2, 3]);
 });
 
+test("E8: one that is read back crowds out those that have waited for longer, and none that came after it", () => {
+  const waiting = [2, 3, 5].map((sinceMs) => parked("alice", sinceMs));
+  const back = (sinceMs: number) => ({ principal: "alice", bytes: 10, countMax: 1, sinceMs });
+  assert.deepEqual(since(crowdedOut(waiting, back(4), 1_000)), [2, 3]);
+  assert.deepEqual(since(crowdedOut(waiting, back(1), 1_000)), []);
+  assert.deepEqual(since(crowdedOut(waiting, back(1), 40)), [2, 3], "there are not bytes enough for all");
+});
+
 test("F2: whatever waits, with the newcomer it is within the bounds, or nothing is left that could go", () => {
   const one = fc.record({
     principal: fc.constantFrom("a", "b", "c"),

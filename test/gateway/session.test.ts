@@ -175,7 +175,10 @@ test("a session that is read back is generating when its step begins anew; one t
   const [parked, effects] = after(RESUMING_PARKED, paused(calls));
   assert.equal(parked.at, "parked");
   assert.equal(parked.record, RESUMING_PARKED.record, "it has waited since it was saved");
-  assert.deepEqual(effects, [{ kind: "clock", clock: "rest" }, { kind: "make_room" }]);
+  assert.deepEqual(effects, [
+    { kind: "clock", clock: "rest" },
+    { kind: "make_room", isBack: true },
+  ]);
 });
 
 test("a session that waits rests without a stream, and is resumed once, when a request asks for it", () => {

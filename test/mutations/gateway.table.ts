@@ -185,6 +185,12 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "E8: a session that is read back crowds out those that came after it",
+    file: "test/gateway/eviction.test.ts",
+    test: "E8: one that is read back crowds out those that have waited for longer, and none that came after it",
+    patches: [{ file: "src/gateway/eviction.ts", from: " && one.sinceMs <= sinceMs", to: "" }],
+  },
+  {
     name: "E8: the session that began to wait last makes room",
     file: "test/gateway/eviction.test.ts",
     test: "E8: the room of all, at the limit and one above: the longest waiting goes, whoever's it is",
