@@ -216,23 +216,17 @@ function hint(name: string, known: readonly string[]): string {
 
 /** The known name that was probably meant. */
 function nearest(name: string, known: readonly string[]): string | undefined {
-  const ranked = known
-    .map((candidate) => ({ candidate, edits: editsBetween(name.toLowerCase(), candidate.toLowerCase()) }))
-    .toSorted((a, b) => a.edits - b.edits);
-  const best = ranked[0];
-  return best !== undefined && best.edits <= Math.max(2, name.length / 3) ? best.candidate : undefined;
+  const [best] = known.toSorted((one, other) => apart(name, one) - apart(name, other));
+  return best !== undefined && apart(name, best) <= Math.max(2, name.length / 3) ? best : undefined;
 }
 
-/** Levenshtein's distance. */
-function editsBetween(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (const [at, letter] of a.split("").entries()) {
-    const next = [at + 1];
-    for (const [other, otherLetter] of b.split("").entries()) {
-      const replaced = (row[other] ?? 0) + (letter === otherLetter ? 0 : 1);
-      next.push(Math.min(replaced, (row[other + 1] ?? 0) + 1, (next[other] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
+/** How long they are between the beginning and the end that they have in common. */
+function apart(one: string, other: string): number {
+  const [a, b] = [one.toLowerCase(), other.toLowerCase()];
+  const length = Math.min(a.length, b.length);
+  let head = 0;
+  while (head < length && a[head] === b[head]) head++;
+  let tail = 0;
+  while (tail < length - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
+  return Math.max(a.length, b.length) - head - tail;
 }

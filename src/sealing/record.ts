@@ -118,13 +118,7 @@ function labelWithNames(stream: string, kind: string): Uint8Array<ArrayBuffer> {
 /** How long a name is in UTF-8; refuses what `encodeName` refuses. */
 function nameBytes(name: string): number {
   check(name.isWellFormed(), "a name must be well-formed Unicode");
-  let count = name.length;
-  for (let at = 0; at < name.length; at++) {
-    const code = name.charCodeAt(at);
-    // Half of a character counts two: the whole has four.
-    if (code > 0x7f) count += code > 0x7ff && (code < 0xd800 || code > 0xdfff) ? 2 : 1;
-  }
-  return count;
+  return /[^\0-\x7f]/.test(name) ? UTF8.encode(name).length : name.length;
 }
 
 /** Names are mostly ASCII, and short: the platform's encoder takes several times as long for them. */
