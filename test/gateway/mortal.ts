@@ -6,7 +6,7 @@
  * All that it asks of its disks happens later than it asks, and in the order in which it asks, as in the one thread of a database:
  * what it had asked for when it died, and had not happened yet, never happens.
  */
-import { setImmediate } from "node:timers/promises";
+import { setImmediate, setTimeout } from "node:timers/promises";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 
 export class Life {
@@ -18,6 +18,8 @@ export class Life {
   onWrite: (name: string, given: readonly unknown[]) => void = () => undefined;
   /** Told of each read. */
   onRead: (name: string, given: readonly unknown[]) => void = () => undefined;
+  /** So long each read takes. */
+  readMs = 0;
   /** Batches of rows that it began. */
   batches = 0;
   /** This one never reaches the disk: the process is dead before. */
@@ -65,6 +67,7 @@ export class Life {
     const happened = this.#turn.then(async () => {
       // The process goes on meanwhile.
       if (isWrite) await setImmediate();
+      else if (this.readMs > 0) await setTimeout(this.readMs);
       return this.isDead ? this.#never.promise : isWrite ? this.#written(work()) : work();
     });
     this.#turn = happened.catch(() => undefined);
