@@ -3,6 +3,9 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { AnswerLog } from "../../src/gateway/answer-log.ts";
+import { Names } from "../../src/gateway/names.ts";
+import { systemEnvironment } from "../../src/transport/environment.ts";
 import { until } from "../e2e/rig.ts";
 import { BOB_KEY } from "../server/http/rig.ts";
 import { bodyOf, Exchange, result, said, user } from "./openai-user.ts";
@@ -135,6 +138,26 @@ test("an answer whose end outlived its process, and its rows as well, is generat
   assert.equal(retried.text, "All of it.");
   assert.equal(paid(world), 2);
   await stopped;
+});
+
+test("D3: of an answer that was stopped a log gives a retry nothing, whatever the tables still say of it", async (t) => {
+  const world = await begin(t);
+  const whole = async (streamId: string): Promise<boolean> => {
+    const log = new AnswerLog({
+      clientOf: (principal) => world.clientOf(principal),
+      names: new Names(new Uint8Array(32)),
+      environment: systemEnvironment(),
+    });
+    const { signal } = new AbortController();
+    return (
+      (await log.whole({ principal: "alice", answer: { streamId, fromEvent: 0 }, signal })) !== undefined
+    );
+  };
+  const stopped = new Exchange(world.url, TELL);
+  await stopped.until("Half");
+  await world.gateway.stop({ principal: "alice", streamId: await stopped.streamId() });
+  const { streamId } = await new Exchange(world.url, bodyOf([user("Else")])).reply();
+  assert.deepEqual([await whole(await stopped.streamId()), await whole(streamId)], [false, true]);
 });
 
 test("G7: a session that waits for tool results is taken up at once, and its turn goes on", async (t) => {

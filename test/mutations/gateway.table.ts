@@ -163,7 +163,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a retry is given the end of an answer that a process gave up before it died",
     file: "test/gateway/wanted.test.ts",
-    test: "an answer whose end outlived its process, and its rows as well, is generated anew for the retry",
+    test: "D3: of an answer that was stopped a log gives a retry nothing",
     patches: [
       {
         file: "src/gateway/answer-log.ts",
