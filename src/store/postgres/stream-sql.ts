@@ -104,8 +104,11 @@ function ownedBy(acts: readonly Act[], chains: readonly Chain[]): readonly Owned
   return acts.flatMap((act): readonly Owned[] => {
     if (act.kind === "commit") {
       // Its batches are stored with it.
-      const contents = alone.has(act) ? { ...act.commit, events: undefined, chunks: undefined } : act.commit;
-      return [{ name: act.name, place: act.place, contents }];
+      if (!alone.has(act)) return [{ name: act.name, place: act.place, contents: act.commit }];
+      const { blobs } = act.commit;
+      return blobs === undefined
+        ? []
+        : [{ name: act.name, place: act.place, contents: { ...NO_COMMIT, blobs } }];
     }
     if (act.kind !== "create" || act.creation.first === undefined) return [];
     return [{ name: act.name, place: undefined, contents: act.creation.first }];
