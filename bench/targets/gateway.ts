@@ -163,6 +163,8 @@ serveCommands({
   },
   /** What a sweep does once streams have been quiet for a minute. */
   async tidy() {
+    // The first call may only wait for a sweep of the server that was under way, and spares what is young.
+    await tidy();
     await tidy();
     return {};
   },

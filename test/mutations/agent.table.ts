@@ -141,4 +141,10 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "C2: a written file and its directory are synced",
     patches: [{ file: "src/tools/write.ts", from: "  await syncDirectory(directory);\n", to: "" }],
   },
+  {
+    name: "a model's name means what it meant before its provider said what it has",
+    file: "test/agent/models/names.test.ts",
+    test: "a name means something else as soon as its provider says what it has",
+    patches: [{ file: "src/agent/models/named-models.ts", from: "    this.changes++;\n", to: "" }],
+  },
 ];

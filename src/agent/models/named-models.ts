@@ -33,6 +33,8 @@ export class NamedModels {
   readonly #asked = new Map<string, Asked>();
   #again: Promise<unknown> | undefined;
   #askedMs = Number.NEGATIVE_INFINITY;
+  /** How often a provider has said what it has. */
+  changes = 0;
 
   constructor(options: NamedModelsOptions) {
     this.#options = options;
@@ -93,6 +95,7 @@ export class NamedModels {
     // Of one that has stopped answering, what it has named is still the best that is known.
     const names = asked.failure === undefined ? asked.names : this.of(name);
     this.#asked.set(name, { ...asked, names });
+    this.changes++;
     return asked;
   }
 }

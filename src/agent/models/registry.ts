@@ -100,6 +100,9 @@ class Registry implements ProviderModels {
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #made = new Map<string, Model>();
   readonly #targets = new Map<string, AskedTarget>();
+  /** What names mean, as long as no provider says anew what it has: a request asks for its model in half a dozen places. */
+  readonly #places = new Map<string, readonly [string, string]>();
+  #placesAsOf = 0;
   readonly #health = newHealth();
   readonly #named: NamedModels;
   readonly #fetch: Fetch;
@@ -157,6 +160,12 @@ class Registry implements ProviderModels {
   }
 
   #placeOfName(asked: string): readonly [string, string] {
+    if (this.#placesAsOf !== this.#named.changes) this.#places.clear();
+    this.#placesAsOf = this.#named.changes;
+    return madeOnce(this.#places, asked, () => this.#lookedUp(asked));
+  }
+
+  #lookedUp(asked: string): readonly [string, string] {
     const name = modelNameOf(asked === "" ? this.#defaultId() : asked);
     if (name === undefined) throw noName(asked);
     const meant = this.#meant(name);

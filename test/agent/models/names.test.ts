@@ -59,3 +59,12 @@ test("two names of one model are compared as one", () => {
   assert.match(refusal(models, "goog/models/gemini-pro-latest"), /There is no model/);
   assert.equal(models.resolve(" local/cafe\u0301").id, "local/caf\u00e9");
 });
+
+test("a name means something else as soon as its provider says what it has", async (t) => {
+  const server = await ProviderServer.start(t, refuses(200, { data: [{ id: "qwen3:8b" }] }));
+  const models = createModels({ environment: { OLLAMA_HOST: server.origin } });
+  const asked = (): readonly string[] => ["", "", "ollama/llama3"].map((name) => models.resolve(name).id);
+  assert.deepEqual(asked(), ["ollama/default", "ollama/default", "ollama/llama3"]);
+  await models.discover();
+  assert.deepEqual(asked(), ["ollama/qwen3:8b", "ollama/qwen3:8b", "ollama/llama3"]);
+});
