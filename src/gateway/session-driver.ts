@@ -249,9 +249,10 @@ export class SessionDriver {
     await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");
   }
 
-  /** Tool results have come: if it rests, its stream is opened again and read back. */
+  /** Tool results have come: if it rests, its stream is opened again and read back. On shared tables it is taken by its record, as at any other node: of two requests at once one is first. */
   async woken(): Promise<void> {
     if (this.#state.at !== "resting") return;
+    if (this.#claim !== undefined) return this.letGo();
     await this.wanted();
     await this.until(() => this.isPaused, CATCH_UP_MS);
   }
@@ -344,7 +345,6 @@ export class SessionDriver {
       failure = cause instanceof Error ? cause : new Error(String(cause));
       if (!(cause instanceof HoldfastError)) this.#context.onBug(cause);
     }
-    // The session rests.
     if (this.#stream !== stream) return void (await stream.ended);
     const { isOver } = this.#reading;
     const isMoved = this.#claim !== undefined && (this.isFenced || stream.status.state === "fenced");
