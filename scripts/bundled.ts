@@ -6,6 +6,7 @@
 import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { build, type Metafile } from "esbuild";
+import { FOR_NODE } from "./command-bundle.ts";
 
 export const BUNDLED: readonly string[] = [
   "@ai-sdk/anthropic",
@@ -30,18 +31,8 @@ export async function bundleInto(dist: string, external: readonly string[]): Pro
   const { metafile } = await build({
     entryPoints: Object.fromEntries([...specifiers].map((specifier) => [nameOf(specifier), specifier])),
     outdir: vendor,
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "node",
-    target: "node24",
+    ...FOR_NODE,
     external: [...external],
-    metafile: true,
-    logLevel: "warning",
-    // Some of them are CommonJS within, and ask for modules of Node.
-    banner: {
-      js: 'import { createRequire as createRequireOfBundle } from "node:module"; const require = createRequireOfBundle(import.meta.url);',
-    },
   });
   for (const file of importing) {
     const way = relative(dirname(file), vendor);

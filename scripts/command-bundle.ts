@@ -5,7 +5,22 @@
  * where it lies outside the bundle, so what it starts beside itself (workers, the line) and what it reads (the page, the manual) are found there.
  */
 import { readFileSync, rmSync } from "node:fs";
-import { build, type Loader, type Metafile } from "esbuild";
+import { build, type BuildOptions, type Loader, type Metafile } from "esbuild";
+
+/** How everything of ours is bundled that runs in Node. */
+export const FOR_NODE = {
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  platform: "node",
+  target: "node24",
+  metafile: true,
+  logLevel: "warning",
+  // Some packages are CommonJS within, and ask for modules of Node.
+  banner: {
+    js: 'import { createRequire as createRequireOfBundle } from "node:module"; const require = createRequireOfBundle(import.meta.url);',
+  },
+} as const satisfies BuildOptions;
 
 /** JavaScript expressions that stand for `import.meta.dirname`, `.filename` and `.url` in a file. */
 interface Place {
@@ -43,18 +58,8 @@ export async function bundleCommandInto(options: CommandBundle): Promise<Metafil
     entryPoints: { ...entryPoints },
     outdir,
     outExtension: { ".js": extension },
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "node",
-    target: "node24",
+    ...FOR_NODE,
     external: [...external],
-    metafile: true,
-    logLevel: "warning",
-    // Some packages are CommonJS within, and ask for modules of Node.
-    banner: {
-      js: 'import { createRequire as createRequireOfBundle } from "node:module"; const require = createRequireOfBundle(import.meta.url);',
-    },
     plugins: [
       {
         name: "places",
