@@ -181,3 +181,13 @@ test("C7: a question that fails is a no, and the next one is asked", async () =>
   assert.equal(await asker.confirm("Go on?"), false);
   assert.deepEqual(await asker.approve(APPROVAL), { answer: "once" });
 });
+
+test("a message that is typed at a yes-or-no question is not taken for a yes", async () => {
+  const printed: string[] = [];
+  const entered = ["now the other file", "n", "", "No", "YES"];
+  const asker = askerOf(inputOf(...entered), printed);
+  const answers = [];
+  for (let asked = 0; asked < 4; asked++) answers.push(await asker.confirm("Continue it?"));
+  assert.deepEqual(answers, [false, true, false, true]);
+  assert.deepEqual(printed.length, 1);
+});

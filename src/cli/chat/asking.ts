@@ -179,8 +179,13 @@ export function newAsker({ input, screen, style, print, onInterrupt, onLeave }: 
     /** A yes-or-no question of our own. */
     confirm(question: string): Promise<boolean> {
       return alone(async () => {
-        const entered = await read(`${question} [Y/n] `);
-        return entered.kind === "line" && !/^\s*n/i.test(entered.text);
+        for (;;) {
+          const entered = await read(`${question} [Y/n] `);
+          if (entered.kind !== "line") return false;
+          if (/^\s*(?:y|yes)?\s*$/i.test(entered.text)) return true;
+          if (/^\s*(?:n|no)\s*$/i.test(entered.text)) return false;
+          print(style.dim("Answer y or n. A message can be sent behind that."));
+        }
       }).catch(() => false);
     },
   };
