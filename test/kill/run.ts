@@ -18,6 +18,8 @@ import { keptPort } from "../kept-port.ts";
 
 export interface KillOptions {
   readonly cycles: number;
+  /** The run goes on until so many streams have begun: on a busy machine they take longer than the time between two kills. Default: one. */
+  readonly streams?: number;
   /** How often the server's disk is full for a while. */
   readonly fills?: number;
   readonly transport: "http2" | "fetch";
@@ -85,10 +87,18 @@ class Run {
       if (cycle % 10 === 0) this.#options.say(`${String(cycle)} of ${String(this.#options.cycles)} kills`);
     }
     for (let fill = 0; fill < (this.#options.fills ?? 0); fill++) await this.#fillOnce();
+    while (this.#begun < (this.#options.streams ?? 1)) {
+      if (this.#options.cycles > 0) await this.#killOne();
+      else await sleep(100);
+    }
     await this.#finish();
     const findings = await this.#check();
     const [clientKills, serverKills, reopened] = [this.#clientKills, this.#serverKills, this.#reopened];
     return { ...findings, clientKills, serverKills, reopened };
+  }
+
+  get #begun(): number {
+    return readHistory(this.#setup.history).filter(({ kind }) => kind === "opened").length;
   }
 
   stop(): void {

@@ -126,6 +126,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "F5: a server that is just being promoted is given up for its settings",
+    file: "test/store/postgres/address.test.ts",
+    test: "F5: a server that is just being promoted is asked again",
+    patches: [
+      {
+        file: "src/store/postgres/settings.ts",
+        from: `return unusable("this server is just being promoted to a primary", true);`,
+        to: `return unusable("this server is just being promoted to a primary");`,
+      },
+    ],
+  },
+  {
     name: "D7: a closed range of the log is never dropped",
     file: "test/store/postgres/partitions.test.ts",
     test: "D7: over twenty retention periods under load the size on disk stays where it was, with one stream alive all the time",

@@ -52,6 +52,7 @@ const BYTEA = 17;
 const SETTINGS = `SELECT current_setting('server_version_num')::int AS version_number,
   current_setting('server_encoding') AS encoding, pg_is_in_recovery() AS is_replica,
   current_setting('transaction_read_only') AS is_read_only, current_setting('fsync') AS fsync,
+  current_setting('default_transaction_read_only') AS is_read_only_by_default,
   current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_commit') AS synchronous_commit,
   current_setting('synchronous_standby_names') AS standbys, pg_backend_pid() AS answered_by`;
 
@@ -159,6 +160,7 @@ function settingsOf(result: { readonly rows: readonly Row[] }, greetedBy: number
     encoding: text(row, "encoding"),
     isReplica: flag(row, "is_replica"),
     isReadOnly: text(row, "is_read_only") === "on",
+    isReadOnlyByDefault: text(row, "is_read_only_by_default") === "on",
     fsync: text(row, "fsync"),
     fullPageWrites: text(row, "full_page_writes"),
     synchronousCommit: text(row, "synchronous_commit"),

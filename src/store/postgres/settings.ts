@@ -12,6 +12,8 @@ export interface Settings {
   readonly encoding: string;
   readonly isReplica: boolean;
   readonly isReadOnly: boolean;
+  /** By its settings; else a transaction only reads because it began on a replica. */
+  readonly isReadOnlyByDefault: boolean;
   readonly fsync: string;
   readonly fullPageWrites: string;
   readonly synchronousCommit: string;
@@ -50,9 +52,11 @@ export function judgeSettings(settings: Settings): Usable | Unusable {
   if (settings.isReplica) {
     return unusable("this server is a replica, which takes no writes; name the primary in the address", true);
   }
-  if (settings.isReadOnly) {
+  if (settings.isReadOnlyByDefault) {
     return unusable("transactions are read-only here; set default_transaction_read_only = off for this role");
   }
+  // Its recovery ended between the beginning of the transaction and the look at it.
+  if (settings.isReadOnly) return unusable("this server is just being promoted to a primary", true);
   if (settings.encoding !== "UTF8") {
     return unusable(
       `the database's encoding is ${settings.encoding}; make one with CREATE DATABASE ... ENCODING 'UTF8'`,

@@ -92,6 +92,7 @@ suite("settings", () => {
     encoding: "UTF8",
     isReplica: false,
     isReadOnly: false,
+    isReadOnlyByDefault: false,
     fsync: "on",
     fullPageWrites: "on",
     synchronousCommit: "on",
@@ -117,7 +118,7 @@ suite("settings", () => {
   const wrong: readonly (readonly [Partial<Settings>, RegExp])[] = [
     [{ versionNumber: 130_010 }, /14 or later/],
     [{ isReplica: true }, /name the primary/],
-    [{ isReadOnly: true }, /default_transaction_read_only = off/],
+    [{ isReadOnly: true, isReadOnlyByDefault: true }, /default_transaction_read_only = off/],
     [{ encoding: "LATIN1" }, /ENCODING 'UTF8'/],
     [{ fsync: "off" }, /set fsync = on/],
     [{ fullPageWrites: "off" }, /set full_page_writes = on/],
@@ -132,6 +133,15 @@ suite("settings", () => {
       assert.match(verdict.why, message);
     });
   }
+
+  test("F5: a server that is just being promoted is asked again, and not given up for its settings", () => {
+    const promoted = judgeSettings({ ...good, isReadOnly: true });
+    assert.deepEqual(promoted, {
+      kind: "unusable",
+      isElsewhere: true,
+      why: "this server is just being promoted to a primary",
+    });
+  });
 });
 
 suite("the version of the tables", () => {
