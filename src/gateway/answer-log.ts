@@ -20,6 +20,7 @@ import type { GatewayOptions } from "./options.ts";
 import {
   answerEvents,
   isPauseDelta,
+  isStoppedBehind,
   latestAnswer,
   type LoggedAnswer,
   type StreamSource,
@@ -36,6 +37,8 @@ export interface AnswerLogParts {
   readonly names: Names;
   readonly environment: Pick<Environment, "after">;
   readonly held?: Pick<HeldStreams, "namesOf"> | undefined;
+  /** On tables that nodes share no node hears how a turn ends whose session rests: its log is asked. */
+  readonly isShared?: boolean;
 }
 
 export interface AnswerRead {
@@ -73,6 +76,10 @@ export class AnswerLog {
       for await (const delta of this.#deltas({ ...read, seenThrough, signal })) whole.push(delta);
       const last = whole.at(-1);
       if (last?.kind === "ended" && last.reason === "aborted") return undefined;
+      if (this.#parts.isShared === true && last?.kind === "calls") {
+        const log = this.#source(read.principal, read.answer.streamId, signal, true);
+        if (await isStoppedBehind(log, last.eventId)) return undefined;
+      }
       return new AnswerReader(() => given(whole), { signal: read.signal });
     } catch (cause) {
       // A client that has left wants no other answer either.

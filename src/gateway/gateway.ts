@@ -76,7 +76,8 @@ export class Gateway implements GatewayAnswers {
     const limits = { ...this.#limits, sessionTtlMs, conversationMs };
     const names = new Names(options.secret, options.thoughts);
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug, environment });
-    const tasks = new BackgroundTasks(onBug, neighbours !== undefined);
+    const isShared = neighbours !== undefined;
+    const tasks = new BackgroundTasks(onBug, isShared);
     const now = (): number => environment.now();
     const given = new GivenAnswers({ rows, names, now, neighbours });
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
@@ -92,7 +93,7 @@ export class Gateway implements GatewayAnswers {
     const conversations = new KeptConversations({ ...keeping, environment, response });
     const found = { given, kept, stops, names };
     this.#retries = new Retries({ ...found, conversations, left, limits: this.#limits, tasks, environment });
-    this.#log = new AnswerLog({ clientOf, names, environment, held });
+    this.#log = new AnswerLog({ clientOf, names, environment, held, isShared });
     const parts = { ...found, clientOf, workspace, onBug, store, neighbours, shared: this.shared };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks, held });
     const [sessions, retries, log] = [this.#sessions, this.#retries, this.#log];

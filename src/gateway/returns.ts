@@ -107,7 +107,9 @@ export class Returns {
     answer: AnswerRef,
     session: SessionDriver | undefined,
   ): Promise<AnswerMemory | undefined> {
-    const isUnderWay = session?.memory.fromEvent === answer.fromEvent && session.state.at !== "gone";
+    // One that has come to rest meanwhile hears nothing.
+    const isDeaf = session?.state.at === "gone" || session?.state.at === "resting";
+    const isUnderWay = session?.memory.fromEvent === answer.fromEvent && !isDeaf;
     return isUnderWay ? session.memory : this.#parts.sessions.followed(principal, answer);
   }
 

@@ -243,18 +243,18 @@ export class SessionDriver {
     await this.save(writes, () => this.say(bodies));
   }
 
-  /** The answer is asked for: if its session sleeps, it is resumed. */
+  /** The answer is asked for: if its session sleeps, it is resumed. One that rests on shared tables is not: an attach that comes late would take the stream from the node that has taken the session (decision 215). */
   async wanted(): Promise<void> {
+    if (this.#state.at === "resting" && this.#claim !== undefined) return;
     await this.feed({ kind: "wanted" });
     await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");
   }
 
-  /** Tool results have come: if it rests, its stream is opened again and read back. On shared tables it is taken by its record, as at any other node: of two requests at once one is first. */
+  /** Tool results have come: if it rests, its stream is opened again and read back. */
   async woken(): Promise<void> {
     if (this.#state.at !== "resting") return;
-    if (this.#claim !== undefined) return this.letGo();
     await this.wanted();
-    await this.until(() => this.isPaused, CATCH_UP_MS);
+    await this.until(() => this.isPaused || this.#state.at === "resting", CATCH_UP_MS);
   }
 
   /** Resolves when its record says what its log says. */
@@ -270,7 +270,7 @@ export class SessionDriver {
     // One that rested may still be letting go of the stream.
     await this.#pumped;
     try {
-      if (this.#rests) await this.#reclaim(abort);
+      if (this.#rests && this.#claim !== undefined) await this.#claimToEnd(this.#claim);
       this.#rests = false;
       // A journal, of a client that keeps one, may have had the turn's end before the record did: then the log says how it ended.
       const resumed = client.resume(streamId, { abort, conversation: this.conversation });
@@ -282,12 +282,9 @@ export class SessionDriver {
     }
   }
 
-  /** Another node may have taken the session while it rested: then it is not attached to. One that ends is taken by none from here on, because no request has seen its head. */
-  async #reclaim(isEnding: boolean): Promise<void> {
-    const claim = this.#claim;
-    if (claim === undefined) return;
-    const record = isEnding ? { ...this.record, head: "" } : this.record;
-    await this.#inTurn(() => this.#context.store.save(record, [], { claim }));
+  /** On shared tables a session that rests is attached to only to end it, and not if another node has taken it. From here on none takes it: no request has seen such a head. */
+  async #claimToEnd(claim: Claim): Promise<void> {
+    await this.#inTurn(() => this.#context.store.save({ ...this.record, head: "" }, [], { claim }));
   }
 
   /** How the turn ends removes its rows. */

@@ -106,8 +106,8 @@ export class Sessions implements SessionLookup {
         });
         this.#leaving.set(streamId, left);
         parts.tasks.run(left);
-        // Without a reader it ends by itself.
-        this.#followed.goOn(record.principal, record.answer, memory);
+        // Without a reader it ends by itself, and one that rests has none.
+        if (session.state.at !== "resting") this.#followed.goOn(record.principal, record.answer, memory);
       },
     };
   }

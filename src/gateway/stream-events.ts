@@ -119,6 +119,17 @@ export async function isWhole(
   return false;
 }
 
+/** The turn was stopped while it waited for the results of the calls that this event told. */
+export async function isStoppedBehind(source: StreamSource, calls: number): Promise<boolean> {
+  for await (const { eventId, message, isPause } of loggedEvents(source, calls)) {
+    if (modelOf(message) !== undefined) return false;
+    if (!isPause) continue;
+    const [, deltas] = project(initAnswer(), eventId, message);
+    return deltas.some((delta) => delta.kind === "ended" && delta.reason === "aborted");
+  }
+  return false;
+}
+
 /** An answer as the log knows it. */
 export interface LoggedAnswer {
   readonly fromEvent: number;

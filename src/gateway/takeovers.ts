@@ -96,7 +96,7 @@ export class Takeovers {
   }
 
   /**
-   * Tool results for a session that waits at another node, or at none. Resolves with the session, which owes its stream the results; with undefined when it is not what the request has
+   * Tool results for a session that waits at another node, at none, or rests here. Resolves with the session, which owes its stream the results; with undefined when it is not what the request has
    * seen any more.
    */
   adopt(
@@ -107,8 +107,13 @@ export class Takeovers {
     return this.#turns.run(answer.streamId, async () => {
       const { store, find } = this.#parts;
       const { row: found, version } = await store.look(principal, answer.streamId);
-      if (find(answer.streamId) !== undefined || found?.state !== "parked" || found.head !== head)
+      const here = find(answer.streamId);
+      if (here !== undefined && here.state.at !== "resting") return undefined;
+      if (found?.state !== "parked" || found.head !== head) {
+        // What rests here is what another node has taken.
+        here?.letGo();
         return undefined;
+      }
       const { record, writes } = await take(found);
       return this.#claimed(record, version, writes);
     });
@@ -135,15 +140,19 @@ export class Takeovers {
     version: number,
     writes?: readonly TableWrite[],
   ): Promise<SessionDriver | undefined> {
-    const { store, run } = this.#parts;
+    const { store, run, find } = this.#parts;
     const [claim, record] = [{ version }, { ...found, owner: this.self }];
+    let isFirst = true;
     try {
       await store.save(record, writes, { claim });
     } catch (cause) {
-      if (HoldfastError.codeOf(cause) === "fenced") return undefined;
-      throw cause;
+      if (HoldfastError.codeOf(cause) !== "fenced") throw cause;
+      isFirst = false;
     }
-    return run(record, claim.version);
+    // It goes on elsewhere, or in the session that takes its place here.
+    const rested = find(record.answer.streamId);
+    if (rested?.state.at === "resting") rested.letGo();
+    return isFirst ? run(record, claim.version) : undefined;
   }
 
   /** Another node that lives generates the answer. A session that waited here may not know yet that it has moved. */

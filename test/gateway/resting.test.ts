@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { parseChatRequest } from "../../src/gateway/openai/index.ts";
+import { loggedEvents } from "../../src/gateway/stream-events.ts";
 import { until } from "../e2e/rig.ts";
 import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
@@ -117,6 +118,32 @@ restTest("D3: one that rests can be stopped", async (begin) => {
   assert.equal((await stop.reply()).status, 200);
   await until(() => world.gateway.sessions.length === 0, "it is gone");
   assert.notEqual((await goOn(world, reply)).streamId, reply.streamId);
+});
+
+test("D1: a session that another node has taken while it rested is not ended here when it is to make room", async (t) => {
+  const world = await begin(t, true, { openStreamsMax: 1 });
+  const { streamId } = await rested(world);
+  const [row] = await world.rows("gateway_sessions");
+  assert.ok(row !== undefined);
+  await world.tables.put({ table: "gateway_sessions", key: row.key }, row.value);
+  const other = await new Exchange(world.url, bodyOf([user("Look again")])).reply();
+  assert.notEqual(other.streamId, streamId);
+  await until(() => world.gateway.sessions.every(({ answer }) => answer.streamId !== streamId), "it is gone");
+  const keys = (await world.rows("gateway_sessions")).map(({ key }) => key);
+  assert.ok(keys.includes(row.key), "its row is the other node's");
+  const { signal } = new AbortController();
+  const [client, asked] = [world.clientOf("alice"), { streamId, isPast: true, signal }];
+  const said = await Array.fromAsync(loggedEvents({ client, ...asked }, 0), ({ isPause }) => isPause);
+  assert.equal(said.filter((isPause) => isPause).length, 1, "its turn waits");
+});
+
+test("F1: results for a session that rested here and has ended at another node get an answer all the same", async (t) => {
+  const world = await begin(t, true);
+  const reply = await rested(world);
+  for (const { key } of await world.rows("gateway_sessions"))
+    await world.tables.delete({ table: "gateway_sessions", key });
+  const { streamId, text } = await goOn(world, reply);
+  assert.deepEqual([streamId === reply.streamId, text], [false, "Done: seen."]);
 });
 
 for (const sign of ["x-stainless-retry-count", "idempotency-key"])

@@ -2,6 +2,8 @@
 import type { Mutation } from "./mutation.ts";
 
 const TAKEOVERS = "test/gateway/takeovers.test.ts";
+const RESTING = "test/gateway/resting.test.ts";
+const DRIVER = "src/gateway/session-driver.ts";
 const SIMULATED = "test/simulation/gateway/nodes.test.ts";
 const TWO_NODES =
   "two nodes on one database: an answer is the same at both, asked for once, and every client gets its own";
@@ -182,15 +184,56 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "G1: a session that rests is attached to although another node has taken it",
-    file: "test/simulation/gateway/nodes.test.ts",
-    test: "two nodes on one database",
+    name: "D1: a session that rests is ended although another node has taken it",
+    file: RESTING,
+    test: "D1: a session that another node has taken while it rested is not ended here",
     patches: [
       {
-        file: "src/gateway/session-driver.ts",
-        from: "if (this.#rests) await this.#reclaim(abort);",
+        file: DRIVER,
+        from: "if (this.#rests && this.#claim !== undefined) await this.#claimToEnd(this.#claim);",
         to: "",
       },
     ],
+  },
+  {
+    name: "G4: results that two nodes get at once wake the session at one of them while the other adopts it",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [
+      {
+        file: DRIVER,
+        from: `if (this.#state.at === "resting" && this.#claim !== undefined) return;`,
+        to: "",
+      },
+      {
+        file: DRIVER,
+        from: 'this.#context.store.save({ ...this.record, head: "" }',
+        to: "this.#context.store.save(this.record",
+      },
+    ],
+  },
+  {
+    name: "F1: a reader waits for what a session says that has come to rest meanwhile",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [{ file: "src/gateway/returns.ts", from: ` || session?.state.at === "resting"`, to: "" }],
+  },
+  {
+    name: "D3: on shared tables a retry gets the calls of a turn that was stopped while its session rested",
+    file: RESTING,
+    test: "D3: a retry by x-stainless-retry-count gets the answer of a session that rests",
+    patches: [
+      {
+        file: "src/gateway/answer-log.ts",
+        from: `if (this.#parts.isShared === true && last?.kind === "calls") {`,
+        to: `if (this.#parts.isShared === true && last?.kind === "text") {`,
+      },
+    ],
+  },
+  {
+    name: "F1: a node goes on believing in a session that rests, though another node has ended it",
+    file: RESTING,
+    test: "F1: results for a session that rested here and has ended at another node",
+    patches: [{ file: "src/gateway/takeovers.ts", from: "        here?.letGo();\n", to: "" }],
   },
 ];
