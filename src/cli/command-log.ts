@@ -10,9 +10,10 @@ import type { LogLevel } from "./config-file.ts";
 import { type Surroundings, visible } from "./terminal.ts";
 
 const TEXTS: Readonly<Record<Saved, string>> = {
-  attached: "attached to a running answer: no new model call",
+  // Its step may begin anew behind a restart: the answer is the same one all the same.
+  attached: "attached to a running answer: no second one began",
   replayed: "replayed a finished answer: no new model call",
-  resumed: "sent the rest of an answer: no new model call",
+  resumed: "sent the rest of an answer: no second one began",
   held: "continued a model call that outlived its server: no new model call",
   continued: "continued after the provider broke off",
 };

@@ -273,7 +273,7 @@ test("what was saved is one line: JSON in a pipe, in colour for a person at a te
   say("attached");
   assert.equal(written.length, 1);
   assert.ok(
-    written[0]?.endsWith(" \u001b[32mattached to a running answer: no new model call\u001b[39m\n"),
+    written[0]?.endsWith(" \u001b[32mattached to a running answer: no second one began\u001b[39m\n"),
     written[0],
   );
   savedLines(commandLog("error", { stderr, env: {} }))("attached");
@@ -297,7 +297,7 @@ test("what was saved is one line: JSON in a pipe, in colour for a person at a te
       "continued a model call that outlived its server: no new model call",
       "continued after the provider broke off",
       "continued after the provider broke off",
-      "sent the rest of an answer: no new model call",
+      "sent the rest of an answer: no second one began",
     ],
     "a step that begins anew saves nothing",
   );
