@@ -2,9 +2,16 @@
 /**
  * The `holdfast` command as npm finds it, in a package and in a checkout.
  *
- * A package has the built `dist/` and no `src/`; a checkout has `src/`, which Node runs as it is, and needs no build.
+ * A package has the built `dist/` and no `src/`; a checkout has `src/`, which Node runs as it is, and needs no build. Nothing is imported before Node's version
+ * is known: an older one fails at the first import, and does not say why.
  */
-import { existsSync } from "node:fs";
+const NODE_MAJOR_MIN = 24;
 
-const source = new URL("../src/cli/main.ts", import.meta.url);
-await import(existsSync(source) ? source.href : new URL("../dist/cli/main.js", import.meta.url).href);
+if (Number.parseInt(process.versions.node, 10) < NODE_MAJOR_MIN) {
+  process.stderr.write(`Holdfast needs Node ${NODE_MAJOR_MIN} or later; this is ${process.versions.node}\n`);
+  process.exitCode = 1;
+} else {
+  const { existsSync } = await import("node:fs");
+  const source = new URL("../src/cli/main.ts", import.meta.url);
+  await import(existsSync(source) ? source.href : new URL("../dist/cli/main.js", import.meta.url).href);
+}
