@@ -251,7 +251,9 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
     if (talking.isBusy)
       screen.note(
         style.dim(
-          `The turn continues at the server; the next \`${surroundings.command} chat\` here shows it.`,
+          asker.isWaiting
+            ? `The turn waits for your answer; the next \`${surroundings.command} chat\` here asks again.`
+            : `The turn continues at the server; the next \`${surroundings.command} chat\` here shows it.`,
         ),
       );
     process.exitCode = exitCode;

@@ -29,11 +29,8 @@ export function storeOption(): Option {
   );
 }
 
-export function configOption(): Option {
-  return new Option(
-    "--config <file>",
-    `settings file (default: ${CONFIG_FILE} in the working directory, if it exists)`,
-  );
+export function configOption(standard = `${CONFIG_FILE} in the working directory, if it exists`): Option {
+  return new Option("--config <file>", `settings file (default: ${standard})`);
 }
 
 export function jsonOption(): Option {

@@ -30,7 +30,7 @@ export interface LocalServerOptions {
 }
 
 /** How long a server in the background stays when no command needs it. */
-const IDLE_SECONDS = 120;
+export const IDLE_SECONDS = 120;
 const LOG_FILE = "serve.log";
 const PORT_FILE = "port";
 const START_MS_MAX = 20_000;

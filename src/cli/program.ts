@@ -103,7 +103,7 @@ function addChat(root: Command, surroundings: Surroundings): void {
       "the server (default: HOLDFAST_URL, else the data directory's, started when needed)",
     )
     .addOption(dataDirOption())
-    .addOption(configOption())
+    .addOption(configOption("none; one in the working directory is used only by this name"))
     .addOption(jsonOption())
     .addHelpText(
       "after",

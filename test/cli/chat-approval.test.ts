@@ -102,6 +102,12 @@ function askerOf(input: LineInput, printed: string[] = [], onLeave = (): void =>
 
 const APPROVAL = { ...request("x\n".repeat(40)), execId: "a", tool: "shell", text: "", argsSha256: "" };
 
+test("C7: an answer that is none of the keys is no answer, and the keys are named", async () => {
+  const printed: string[] = [];
+  assert.deepEqual(await askerOf(inputOf("yeah", "", "y"), printed).approve(APPROVAL), { answer: "once" });
+  assert.equal(printed.filter((line) => line === "Please answer y, a or n.").length, 2);
+});
+
 test("m shows the next page, s all of it; where no person is there it is a no", async () => {
   const printed: string[] = [];
   assert.deepEqual(await askerOf(inputOf("m", "s", "y"), printed).approve(APPROVAL), { answer: "once" });

@@ -120,6 +120,7 @@ test("C7: Ctrl-D at an approval answers nothing: the next chat asks again", asyn
   first.type(CTRL_D);
   assert.equal((await first.end).code, 0);
   assert.doesNotMatch(first.screen, /denied|did not run/);
+  assert.match(first.screen, /The turn waits for your answer; the next [^]*asks again\.\s*$/);
 
   const second = rig.onTerminal("--continue");
   await second.shows(/● shell {2}echo approved\n[^]*Allow\?[^\n]*:$/);

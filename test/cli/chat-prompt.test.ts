@@ -69,6 +69,12 @@ test("-p: a tool that may not run is exit code 3, one that may runs, and a faili
   const failed = await rig.run(["-p", "error rate_limited"]);
   assert.deepEqual([failed.code, failed.stdout], [1, ""]);
   assert.match(failed.stderr, /Failed \(rate_limited\)/);
+  const unknown = await rig.run(["-p", "say one", "--model", "no/such"]);
+  assert.equal(unknown.code, 1);
+  assert.match(
+    unknown.stderr,
+    /Failed \(model_not_found\).*; -m <provider\/model> chooses another; \/models in an/,
+  );
 });
 
 test("-p: without a server it is exit code 4, without a message 2", async (t) => {

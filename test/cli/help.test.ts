@@ -79,6 +79,17 @@ test("--help and --version go to standard output with exit code 0, for every com
   assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
 });
 
+test("chat --help does not promise a config file that it does not take", () => {
+  const standards = new Map(
+    leaves(holdfast).map(([name, command]) => [
+      name,
+      command.options.find(({ long }) => long === "--config")?.description ?? "",
+    ]),
+  );
+  assert.match(standards.get("serve") ?? "", /default: holdfast\.config\.json in the working directory/);
+  assert.match(standards.get("chat") ?? "", /default: none; /);
+});
+
 test("what is not understood is exit code 2 and a suggestion, on standard error", async (t) => {
   const cli = new Cli(t);
   const cases: [string[], RegExp][] = [

@@ -28,10 +28,7 @@ test("an older Node is told in one line which one it takes, and nothing is impor
     const { status, stdout, stderr } = spawnSync(process.execPath, [...flags, command, "--version"], {
       encoding: "utf8",
     });
-    assert.deepEqual(
-      [status, stdout, stderr],
-      [1, "", "Holdfast needs Node 24 or later; this is 20.20.2\n"],
-    );
+    assert.deepEqual([status, stdout, stderr], [1, "", "Holdfast needs Node 24 or later; this is 20.20.2\n"]);
   }
 });
 

@@ -2,7 +2,15 @@
  * `holdfast setup`: what it shows is what it writes, nothing else of the client's file is touched, and the undo gives it back.
  */
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { CLAUDE } from "../../src/cli/setup/claude.ts";
@@ -44,14 +52,16 @@ test("it shows the settings and touches nothing; --write makes the file, for its
   assert.match((await run("--undo")).stderr, /Nothing to undo/);
 });
 
-test("a file that is there keeps its other settings, and comes back byte for byte", async (t) => {
+test("a file that is there keeps its other settings, and comes back byte for byte and with its mode", async (t) => {
   const { run, path, directory, env } = await begin(t);
   mkdirSync(directory);
   const original =
     '{\n\t"theme": "dark",\n\t"env": { "ANTHROPIC_MODEL": "mine", "OTHER": "1" }, "hooks": {}\n}';
   writeFileSync(join(directory, "real.json"), original);
+  chmodSync(join(directory, "real.json"), 0o644);
   symlinkSync("real.json", path);
   await run("--write");
+  assert.equal(statSync(path).mode & 0o777, 0o600, "the API key is its user's alone");
   assert.deepEqual(JSON.parse(readFileSync(path, "utf8")), {
     theme: "dark",
     env: { ...env, OTHER: "1" },
@@ -59,6 +69,7 @@ test("a file that is there keeps its other settings, and comes back byte for byt
   });
   await run("--undo");
   assert.equal(readFileSync(path, "utf8"), original);
+  assert.equal(statSync(path).mode & 0o777, 0o644);
   assert.equal(readFileSync(join(directory, "real.json"), "utf8"), original, "a link stays one");
 });
 
@@ -85,6 +96,10 @@ test("settings of the user's own are never taken for ours, and a file that is no
   await run("--undo");
   assert.equal(readFileSync(path, "utf8"), own);
   writeFileSync(path, "{ // mine\n}");
+  const shown = await run();
+  assert.match(shown.stdout, /ANTHROPIC_BASE_URL/);
+  assert.match(shown.stderr, /but --write would refuse: .*not a plain JSON object/);
+  assert.doesNotMatch(shown.stderr, /Write it with/);
   const refused = await cli.run(["setup", "claude", "--write", ...cli.inDataDir]);
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, /not a plain JSON object/);
@@ -92,6 +107,29 @@ test("settings of the user's own are never taken for ours, and a file that is no
     [readFileSync(path, "utf8"), existsSync(`${path}.before-holdfast`)],
     ["{ // mine\n}", false],
   );
+});
+
+test("an API key that the server refuses is named, with what to do, and nothing is written", async (t) => {
+  const { cli, path } = await begin(t);
+  const wrong = { HOLDFAST_API_KEY: "a-well-formed-key-of-another-server" };
+  for (const args of [[], ["--write"]]) {
+    const { code, stdout, stderr } = await cli.run(["setup", "claude", ...args, ...cli.inDataDir], wrong);
+    assert.deepEqual([code, stdout], [1, ""]);
+    assert.match(stderr, /^holdfast: \S+ refuses the API key in HOLDFAST_API_KEY; set it to .*unset it.*\n$/);
+  }
+  assert.ok(!existsSync(path));
+});
+
+test("a server that a chat has started is shown with a warning, and never written into a client's file", async (t) => {
+  const cli = new Cli(t);
+  await cli.serve(["--exit-when-idle", "600"]);
+  const shown = await cli.run(["setup", "claude", ...cli.inDataDir]);
+  assert.deepEqual([shown.code, /ANTHROPIC_BASE_URL/.test(shown.stdout)], [0, true], shown.stderr);
+  assert.match(shown.stderr, /--write would refuse: a chat has started the server .* serve --data-dir /);
+  const refused = await cli.run(["setup", "claude", "--write", ...cli.inDataDir]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /a chat has started the server .* Start one that stays, with: .* serve /);
+  assert.ok(!existsSync(join(cli.home, ".claude")));
 });
 
 test("without a server, and for a client that it does not know, it says what to do", async (t) => {

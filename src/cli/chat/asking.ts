@@ -51,14 +51,18 @@ export type Asker = ReturnType<typeof newAsker>;
 
 export function newAsker({ input, screen, style, print, onInterrupt, onLeave }: Asking) {
   let last: Promise<unknown> = Promise.resolve();
+  let unanswered = 0;
 
   /** Never resolves for a person who has left. */
   async function answered<Answer>(
     ask: () => Promise<Answer | typeof LEFT>,
     refusal: (reason: string) => Answer,
   ): Promise<Answer> {
+    unanswered++;
     const answer = await alone(ask).catch((cause: unknown) => refusal(failedWords(cause)));
-    return answer === LEFT ? new Promise(() => undefined) : answer;
+    if (answer === LEFT) return new Promise(() => undefined);
+    unanswered--;
+    return answer;
   }
 
   /** One question at a time, with the screen to itself. */
@@ -99,6 +103,7 @@ export function newAsker({ input, screen, style, print, onInterrupt, onLeave }: 
       if (answer === "show") at = { from: 0, showsAll: true };
       else if (answer === "more") at = { from: page.next, showsAll: false };
       else if (answer !== undefined) return answer;
+      else print(style.yellow("Please answer y, a or n."));
     }
   }
 
@@ -171,6 +176,10 @@ export function newAsker({ input, screen, style, print, onInterrupt, onLeave }: 
         () => answer(query, signal),
         (reason) => ({ case: "unanswerable", value: { reason } }),
       );
+    },
+    /** The turn waits for the person, also for one who has left. */
+    get isWaiting(): boolean {
+      return unanswered > 0;
     },
     /** Questions wait for this before they are asked. */
     after(ready: Promise<void>): void {

@@ -18,7 +18,7 @@ import type { ServerLink } from "./server-link.ts";
 import type { Session } from "./session.ts";
 import { CONTINUED, plainStatusLine } from "./status-text.ts";
 import { restartLine } from "./transcript.ts";
-import { failureLine, failureOf } from "./turn-end-text.ts";
+import { failureLine, failureOf, SCRIPT_REMEDIES } from "./turn-end-text.ts";
 
 interface OneShotOptions {
   readonly settings: ChatSettings;
@@ -176,7 +176,9 @@ function report(shown: Shown, conversation: Conversation, options: OneShotOption
   if (!hasStreamed && text !== "") stdout.write(text);
   if (end.text !== "" && !end.text.endsWith("\n")) stdout.write("\n");
   if (failure !== null)
-    note(`holdfast: ${failureLine({ ...failure, retryAfterMs: end.failure?.retryAfterMs })}`);
+    note(
+      `holdfast: ${failureLine({ ...failure, retryAfterMs: end.failure?.retryAfterMs }, SCRIPT_REMEDIES)}`,
+    );
   if (exitCode === exit.EXIT_NO_SERVER) note("holdfast: the message is kept; --continue sends it again");
   if (failure?.kind === "unauthenticated")
     note("holdfast: set HOLDFAST_API_KEY to an API key of that server");

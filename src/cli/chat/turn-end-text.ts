@@ -72,11 +72,23 @@ const REMEDIES: Readonly<Record<string, string>> = {
   restarts_exhausted: "/continue tries again",
 };
 
-export function failureLine(failure: TurnFailure | undefined): string {
+/** For scripts, which have no commands to type. */
+export const SCRIPT_REMEDIES: typeof REMEDIES = {
+  rate_limited: "wait a little, then try again",
+  model_unavailable: "try again later",
+  model_unauthenticated: REMEDIES["model_unauthenticated"] ?? "",
+  model_not_found: "-m <provider/model> chooses another; /models in an interactive chat lists what there is",
+  context_too_long: "/summarize in an interactive chat --continue makes room",
+  step_limit: "--continue with another message allows more",
+  token_limit: "--continue with another message allows more",
+  restarts_exhausted: "try again later",
+};
+
+export function failureLine(failure: TurnFailure | undefined, remedies = REMEDIES): string {
   if (failure === undefined) return "Failed, and the server did not say why.";
   const { kind, message, retryAfterMs } = failure;
   const when = retryAfterMs === undefined ? "" : ` (it asks to wait ${seconds(retryAfterMs)})`;
-  const remedy = REMEDIES[kind];
+  const remedy = remedies[kind];
   const said = safeLine(message).replace(/[.\s]+$/, "");
   return `Failed (${kind}): ${said}${when}${remedy === undefined ? "" : `; ${remedy}`}.`;
 }

@@ -28,7 +28,7 @@ const CUT_OFF_SECONDS = 12;
 
 export const PLAY: readonly PlayStep[] = [
   {
-    says: "Good evening. I am a script, not an AI. While I speak somebody cuts the network, and you will not lose a word of it. Now three tools at once.",
+    says: "Good evening. I am a script, not an AI. While I speak somebody cuts the network, and you will not lose a word of it. Now two commands and an edit at once.",
     deeds: [
       { label: "quick", seconds: 0 },
       { label: "slow", seconds: CUT_OFF_SECONDS },

@@ -29,7 +29,7 @@ export function tellSight(sight: Sight, board: Board): void {
       tellOutcome(sight, board);
       break;
     case "goes_on":
-      board.say("client", `remembers everything up to event ${sight.cursor}`, dim);
+      board.say("client", `stored up to event ${sight.cursor}`, dim);
       break;
     case "caught_up":
       board.say(

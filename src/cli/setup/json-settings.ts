@@ -11,7 +11,7 @@ export function jsonObjectOf(text: string, file: string): JsonObject {
     // Said below, without what is in it.
   }
   throw failure(
-    `${file} is not a plain JSON object (comments are not read). Without --write the settings are printed: put them in by hand`,
+    `${file} is not a plain JSON object (comments are not read): put the settings in by hand, as they are printed without --write`,
   );
 }
 
