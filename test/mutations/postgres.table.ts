@@ -126,6 +126,24 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "F1: a close does not cut a bell that begins to listen",
+    file: "test/store/postgres/faults.test.ts",
+    test: "F1: a store that is closed while its bell begins to listen",
+    patches: [
+      {
+        file: "src/store/postgres/bell.ts",
+        from: `        this.#connection = connection;
+        connection.onNotification = (payload) => this.#heard(payload);
+        await connection.ask({ text: \`LISTEN \${CHANNEL}\` });
+`,
+        to: `        connection.onNotification = (payload) => this.#heard(payload);
+        await connection.ask({ text: \`LISTEN \${CHANNEL}\` });
+        this.#connection = connection;
+`,
+      },
+    ],
+  },
+  {
     name: "F5: a server that is just being promoted is given up for its settings",
     file: "test/store/postgres/address.test.ts",
     test: "F5: a server that is just being promoted is asked again",

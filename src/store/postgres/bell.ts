@@ -71,9 +71,10 @@ export class Bell {
       try {
         const connection = await connect(this.#address, this.#applicationName);
         if (this.#closing.signal.aborted) return connection.cut();
+        // From here on a close cuts it, also while it begins to listen.
+        this.#connection = connection;
         connection.onNotification = (payload) => this.#heard(payload);
         await connection.ask({ text: `LISTEN ${CHANNEL}` });
-        this.#connection = connection;
         this.#heard(ANYTHING);
         await connection.gone;
       } catch {

@@ -8,6 +8,8 @@ import {
   type PostgresStore,
 } from "../../../src/store/postgres/index.ts";
 import { NO_ROW } from "../../../src/store/index.ts";
+import { parseAddress } from "../../../src/store/postgres/address.ts";
+import { Bell } from "../../../src/store/postgres/bell.ts";
 import {
   created,
   growth,
@@ -341,4 +343,15 @@ suite("opening", () => {
       return true;
     });
   });
+});
+
+test("F1: a store that is closed while its bell begins to listen is closed all the same", async () => {
+  const url = await server.emptyDatabase();
+  await (await openPostgresStore(url)).close();
+  const bells = Array.from({ length: 40 }, () => new Bell(parseAddress(url, {}, ""), "holdfast bell"));
+  // A connection takes some milliseconds: between them is the moment in which it has been made and does not listen yet.
+  for (const bell of bells) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    await bell.close();
+  }
 });
