@@ -1,5 +1,5 @@
 /**
- * How a group gets to the database and what comes back of it: the one place where the writer's groups are SQL.
+ * How a group gets to the database, and what the database answers: the one place where the writer's groups are SQL.
  *
  * The writer knows it as an interface, so that the same writer, with all that it decides, also runs over the simulator's database.
  */
