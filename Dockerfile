@@ -1,4 +1,4 @@
-# docker build -t holdfast . && docker run --init -p 127.0.0.1:4600:4600 -v holdfast:/data -e HOLDFAST_API_KEY=... holdfast
+# docker build -t holdfast . && docker run -p 127.0.0.1:4600:4600 -v holdfast:/data -e HOLDFAST_API_KEY=... holdfast
 # Keep HOLDFAST_HOME_KEY (32 bytes, base64url) with your secrets: without it the key lies in the volume, beside the data.
 FROM node:24-slim AS build
 WORKDIR /src
@@ -13,5 +13,5 @@ ENV HOLDFAST_HOST=0.0.0.0 HOLDFAST_PORT=4600 HOLDFAST_DATA_DIR=/data/server XDG_
 VOLUME /data
 EXPOSE 4600
 HEALTHCHECK CMD ["node", "-e", "fetch('http://127.0.0.1:4600/health').then(({ ok }) => process.exit(ok ? 0 : 1))"]
-# As the first process it starts the server again when it is killed, and the line beside it lives on.
+# As the first process it starts a killed server again, and the line lives on: `docker run --init` would put another process first.
 CMD ["holdfast", "serve"]

@@ -8,7 +8,10 @@
 const NODE_MAJOR_MIN = 24;
 
 if (Number.parseInt(process.versions.node, 10) < NODE_MAJOR_MIN) {
-  process.stderr.write(`Holdfast needs Node ${NODE_MAJOR_MIN} or later; this is ${process.versions.node}\n`);
+  const [needed, running] = [NODE_MAJOR_MIN, process.versions.node];
+  process.stderr.write(
+    `Holdfast needs Node ${needed} or later; this is ${running}. For npx in this directory: npm install node@${needed}\n`,
+  );
   process.exitCode = 1;
 } else {
   const { existsSync } = await import("node:fs");

@@ -8,7 +8,7 @@
  * the other: they take what the others leave of the processor, and print what they have to say at their end. So do lint and types beside `core`, which is one process.
  */
 import { spawn } from "node:child_process";
-import { globSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { availableParallelism, constants, setPriority } from "node:os";
 import { resolve } from "node:path";
 import { bundleCommand } from "./tested-command.ts";
@@ -25,6 +25,8 @@ interface Stage {
   readonly compilesAnew?: boolean;
   /** Its tests start the command: it is bundled for them once. */
   readonly startsCommand?: boolean;
+  /** Variables of its own. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 interface Outcome {
@@ -45,6 +47,9 @@ const tests = globSync("test/**/*.test.ts").toSorted();
 /** Tests of the two folders without I/O, of the driver that runs the turn's decisions, and of the gateway's machine. */
 const isPure = (path: string): boolean =>
   /^test\/(?:core|turn)\/|^test\/agent\/[^/]+$|^test\/gateway\/session\.test/.test(path);
+/** Tests whose gateway reads and writes its tables as one of several nodes when it is told to. */
+const isOfWorlds = (path: string): boolean =>
+  path.startsWith("test/gateway/") && readFileSync(path, "utf8").includes('/world.ts"');
 /** Generous: a test that takes longer waits for something that will not come. */
 const testMs = 300_000;
 /** Tests wait for processes, disks and timers for half of their time: with two files for each core, and one more, the cores stay busy. */
@@ -98,6 +103,13 @@ const stages: readonly Stage[] = [
     command: ["node", ...runTests],
     tests: tests.filter((path) => !isPure(path)),
     startsCommand: true,
+  },
+  {
+    name: "shared",
+    about: "tests of the gateway again, over tables that other nodes could share",
+    command: ["node", ...runTests],
+    tests: tests.filter(isOfWorlds),
+    env: { HOLDFAST_SHARED_WORLDS: "1" },
   },
   {
     name: "sim",
@@ -157,7 +169,7 @@ function failuresOf(output: string): string {
 }
 
 async function runStage(stage: Stage, { isBeside }: { readonly isBeside: boolean }): Promise<Outcome> {
-  const { name, about, command, tests, compilesAnew, startsCommand } = stage;
+  const { name, about, command, tests, compilesAnew, startsCommand, env: own } = stage;
   const heading = `\n== ${name}: ${about}`;
   if (!isBeside) console.log(heading);
   const began = performance.now();
@@ -171,6 +183,7 @@ async function runStage(stage: Stage, { isBeside }: { readonly isBeside: boolean
   const [program, ...args] = command;
   const env = {
     ...process.env,
+    ...own,
     ...(compilesAnew === true ? {} : { NODE_COMPILE_CACHE: compiled }),
     ...(startsCommand === true ? { HOLDFAST_TESTED_COMMAND: await bundleCommand() } : {}),
   };

@@ -1,5 +1,6 @@
 /**
- * `npm run bench` itself runs: some rows in their smallest size, as a user starts them. Nothing is said about speed.
+ * `npm run bench` itself runs, with the options of bench/README.md: `npm run bench -- --quick`, `npm run bench -- --only delivery,latency`,
+ * `npm run bench -- --rounds 3 --json result.json`. Some rows, in their smallest size. Nothing is said about speed.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -79,6 +80,18 @@ for (const [rows, printed] of RUNS) {
     for (const pattern of printed) assert.match(stdout, pattern);
   });
 }
+
+test("--rounds says how often each row is measured, and the JSON says machine and commit", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-bench-test-"));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const json = join(directory, "result.json");
+  const { code, stderr } = await bench(t, "--quick", "--only", "appends", "--rounds", "2", "--json", json);
+  assert.equal(code, 0, stderr);
+  const report: unknown = JSON.parse(readFileSync(json, "utf8"));
+  assert.ok(isRecord(report) && isRecord(report["machine"]));
+  assert.equal(report["rounds"], 2);
+  assert.match(String(report["machine"]["commit"]), /^[0-9a-f]{7,}/);
+});
 
 test("a row that does not exist is refused with the names of those that do", async (t) => {
   const { code, stderr } = await bench(t, "--only", "speed");

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -20,6 +21,7 @@ import { delimiter, dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { BUNDLED } from "../scripts/bundled.ts";
 import { blocks } from "./docs/blocks.ts";
+import { linksOf } from "./docs/markdown.ts";
 import { field, fieldsOf, parseManifest } from "./tidy/repository.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -73,9 +75,18 @@ test("the tarball holds what package.json promises, and neither tests nor source
   for (const name of ["page.html.br", "languages.json", "LICENSE.preact.txt"])
     assert.ok(files.includes(`dist/page/${name}`), name);
   assert.deepEqual(
-    files.filter((file) => /(?:^|\/)tests?(?:\/|\.)/.test(file) || /(?<!\.d)\.ts$/.test(file)),
+    files.filter((file) => /(?:^|\/)tests?(?:\/|\.)|^(?!examples\/).*(?<!\.d)\.ts$/.test(file)),
     [],
   );
+});
+
+test("links of the README and the documents lead somewhere in the package too", () => {
+  const within = join(work, "package");
+  const documents = ["README.md", ...readdirSync(join(within, "docs")).map((name) => `docs/${name}`)];
+  for (const path of documents.filter((name) => name.endsWith(".md"))) {
+    for (const link of linksOf(readFileSync(join(within, path), "utf8")))
+      assert.ok(existsSync(join(within, dirname(path), link)), `${path} links to ${link}`);
+  }
 });
 
 /** What a first install may take; it was 65 MB and 140 packages. */

@@ -169,7 +169,18 @@ test("the README shows the recording of the demo on its first screen, and has at
   assert.ok(readme.trimEnd().split("\n").length <= 200);
   assert.ok(readme.split("\n").slice(0, 15).join("\n").includes("](docs/images/demo.svg)"));
   const recording = readFileSync(join(repository, "docs/images/demo.svg"), "utf8");
-  assert.match(recording, />The proof holds: nothing lost, no tool twice\.<\/text>/);
+  assert.match(recording, />The proof holds: nothing lost, no tool ran twice\.<\/text>/);
+});
+
+test("the program in fifteen lines and the tools in 20 are no longer than that", () => {
+  for (const [document, most] of [
+    ["README.md", 15],
+    ["docs/PROGRAMS.md", 20],
+  ] as const) {
+    const first = blocks.find((block) => block.document === document && block.language === "ts")?.text ?? "";
+    const lines = first.split("\n").filter((line) => line.trim() !== "").length;
+    assert.ok(lines > 5 && lines <= most, `${document}: ${lines} lines`);
+  }
 });
 
 test("the changelog has a section for the version of the package", () => {
@@ -181,7 +192,7 @@ test("the changelog has a section for the version of the package", () => {
 test("the README names every example", () => {
   const readme = documents.find(({ path }) => path === "README.md")?.text ?? "";
   for (const example of globSync("examples/*.ts", { cwd: repository })) {
-    assert.ok(readme.includes(`npx node ${example}\n`), example);
+    assert.ok(readme.includes(`\nnpx node ${example} `), example);
   }
 });
 
@@ -228,7 +239,12 @@ test("every file that a document names is there", () => {
       assert.ok(existsSync(join(repository, file)), `${path} names ${file}`);
     }
   }
-  assert.ok(named > 50, `only ${named} files are named`);
+  const drawing = readFileSync(join(repository, "docs/images/walk.svg"), "utf8");
+  for (const [file] of drawing.matchAll(/\bsrc\/[\w./-]+\.ts\b/g)) {
+    named++;
+    assert.ok(existsSync(join(repository, file)), `docs/images/walk.svg names ${file}`);
+  }
+  assert.ok(named > 75, `only ${named} files are named`);
 });
 
 /** Rows of the tables of invariants: `| A1 | what holds | enforced in | checked by |`. */

@@ -10,14 +10,14 @@ import { EventEmitter } from "node:events";
 import { H2Connection } from "./h2-wire.ts";
 import { bodyOffset, HoldfastCall } from "./holdfast-call.ts";
 
-/** Opens the stream and leaves it. */
+/** Opens a stream and leaves it. */
 async function visit(given: Arguments): Promise<Measured> {
   const connection = await H2Connection.connect(numberIn(given, "port"));
   const done = new EventEmitter();
   const welcomed = once(done, "welcome");
   const call = new HoldfastCall(
     connection,
-    { ...named(), mode: "open", role: "writer", eventId: 0 },
+    { ...named(numberIn(given, "stream")), mode: "open", role: "writer", eventId: 0 },
     {
       welcome: () => done.emit("welcome"),
       event: () => undefined,
@@ -43,7 +43,7 @@ async function comeBack(given: Arguments): Promise<Measured> {
     let head = 0;
     const call = new HoldfastCall(
       connection,
-      { ...named(), mode: "resume", role: "writer", eventId: 0 },
+      { ...named(0), mode: "resume", role: "writer", eventId: 0 },
       {
         welcome: () => undefined,
         event(buffer, start, end) {
@@ -69,8 +69,8 @@ async function comeBack(given: Arguments): Promise<Measured> {
   return measured;
 }
 
-function named(): { idempotencyKey: string; apiKey: string } {
-  return { idempotencyKey: streamNameOf(0), apiKey: apiKeyOf(0) };
+function named(stream: number): { idempotencyKey: string; apiKey: string } {
+  return { idempotencyKey: streamNameOf(stream), apiKey: apiKeyOf(stream) };
 }
 
 function eventIdOf(bytes: Buffer, start: number): number {

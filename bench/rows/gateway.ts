@@ -12,6 +12,8 @@ import { proveKept } from "./gateway-proof.ts";
 const BURST_CHUNKS = 1_000;
 const AT_ONCE = 32;
 const CHUNKS = 20;
+/** Less than any real model takes to its first word, and more than a commit. */
+const THINKING_MS = 20;
 const CPU_RATIO_MAX = 1.5;
 const RATE_RATIO_MIN = 0.7;
 
@@ -24,6 +26,10 @@ async function measure(rounds: Rounds, directory: string, kind: Kind): Promise<M
   const pacedAsked = { warmUps: rounds.size(10, 1), asked: rounds.size(100, 3) };
   const paced = await ask("ask", { question: writeQuestion({ tokens: 15, everyMs: 5 }), ...pacedAsked });
   const counted = (await gateway?.call("counted")) ?? {};
+  const thinking = await ask("ask", {
+    question: writeQuestion({ tokens: 5, everyMs: 5, messageUs: THINKING_MS * 1_000 }),
+    ...pacedAsked,
+  });
   const burst = await ask("ask", {
     question: writeQuestion({ tokens: rounds.size(BURST_CHUNKS, 20) }),
     warmUps: rounds.size(5, 1),
@@ -40,6 +46,7 @@ async function measure(rounds: Rounds, directory: string, kind: Kind): Promise<M
     ...paced,
     ...rate,
     cpuMs: serverCpuMs / numberOf(rate, "answers"),
+    thinkingMs: numberOf(thinking, "firstP50"),
     burstMs: numberOf(burst, "wholeP50"),
     syncs: (counted["syncs"] ?? 0) / requests,
     syncMs: ((counted["syncSeconds"] ?? 0) * 1_000) / (counted["syncs"] ?? 1),
@@ -142,6 +149,7 @@ export const gateway: Row = {
         ...firstToken(results),
         ...linesOf(results, "to the first token, p90", "firstP90"),
         ...addedOf(results, "to the first token, p90", "firstP90"),
+        ...addedOf(results, `to the first token of a model that thinks ${THINKING_MS} ms, p50`, "thinkingMs"),
         ...laterChunk(results),
         ...linesOf(results, `${BURST_CHUNKS} chunks at once, asked to last, p50`, "burstMs"),
         ...rates(results),

@@ -19,6 +19,7 @@ import { latency } from "./latency.ts";
 import { line } from "./line.ts";
 import { memory } from "./memory.ts";
 import { nodes } from "./nodes.ts";
+import { nodesFull } from "./nodes-full.ts";
 import { reconnect } from "./reconnect.ts";
 import { resumableStream } from "./resumable-stream.ts";
 import { storm5000 } from "./storm.ts";
@@ -29,6 +30,7 @@ export const rows: readonly Row[] = [
   delivery,
   appends,
   nodes,
+  nodesFull,
   resumableStream,
   latency,
   reconnect,

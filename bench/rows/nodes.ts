@@ -10,23 +10,30 @@ import type { Rounds } from "../harness/rounds.ts";
 import { openPostgresStore } from "../../src/store/postgres/index.ts";
 import { type OwnPostgres, startOwnPostgres } from "../../src/cli/demo/own-postgres.ts";
 
-const STREAMS = 240;
+export const STREAMS = 240;
 const NODES = 3;
 const BYTES = 150;
 /** Of streams that are over, before the measured ones begin. */
 const FULL_ROWS = 3_000_000;
 const ROWS_PER_STREAM = 100;
+/** In one transaction: some seconds. */
+const ROWS_AT_ONCE = 1_000_000;
 const TARGET = "targets/shared-store.ts";
 
-type Times = Readonly<Record<"warmMs" | "measureMs", number>>;
+export type Times = Readonly<Record<"warmMs" | "measureMs", number>>;
 
-async function commits(times: Times, streams: number, places: readonly object[]): Promise<Measured> {
+export async function commits(
+  times: Times,
+  streams: number,
+  places: readonly object[],
+  prefix = "node",
+): Promise<Measured> {
   const peers = await Promise.all(places.map(() => Peer.start(TARGET, { core: "any" })));
   const given = { bytes: BYTES, streams: Math.ceil(streams / places.length), ...times };
   const measured = await Promise.all(
     peers.map(async (peer, at) => {
       await peer.call("start", { ...places[at] });
-      return peer.call("commits", { ...given, prefix: `node-${at}` });
+      return peer.call("commits", { ...given, prefix: `${prefix}-${at}` });
     }),
   );
   const sum = (name: string): number => measured.reduce((all, one) => all + numberOf(one, name), 0);
@@ -39,7 +46,7 @@ async function commits(times: Times, streams: number, places: readonly object[])
   };
 }
 
-async function asked(url: string, text: string): Promise<Record<string, unknown>[]> {
+export async function asked(url: string, text: string): Promise<Record<string, unknown>[]> {
   const driver = new Driver({ connectionString: url });
   await driver.connect();
   try {
@@ -50,27 +57,27 @@ async function asked(url: string, text: string): Promise<Record<string, unknown>
 }
 
 /** Streams that have ended, with their logs. */
-async function fill(url: string, rows: number): Promise<void> {
+export async function fill(url: string, rows: number): Promise<void> {
   await (await openPostgresStore(url)).close();
   const events = 4 * ROWS_PER_STREAM;
-  await asked(
-    url,
-    `INSERT INTO holdfast.streams (principal, idempotency_key, period, birth, key_check, created_ms, activity_ms, idle_slot, host_epoch, host_id, lease_ms,
-        lease_until_ms, writers, writer_count, writer_epoch, next_seqno, event_head, event_floor, is_closed, is_aborted, end_reason)
-      SELECT 'old', 'old-' || at, 1, 1, '', 1, 1, 1, 1, 'old', 0, 0, '', 0, 0, 0, ${events}, 1, true, false, 'completed'
-      FROM generate_series(1, ${Math.ceil(rows / ROWS_PER_STREAM)}) AS at`,
-  );
-  await asked(
-    url,
-    `INSERT INTO holdfast.log (period, stream, log, first, count, sealed)
-      SELECT 1, id, 1, 4 * at + 1, 4, decode(repeat('5a', 100), 'hex') FROM holdfast.streams, generate_series(0, ${ROWS_PER_STREAM - 1}) AS at
-      WHERE principal = 'old'`,
-  );
+  for (let left = Math.ceil(rows / ROWS_PER_STREAM); left > 0; left -= ROWS_AT_ONCE / ROWS_PER_STREAM) {
+    await asked(
+      url,
+      `SET synchronous_commit = off; WITH made AS (
+        INSERT INTO holdfast.streams (principal, idempotency_key, period, birth, key_check, created_ms, activity_ms, idle_slot, host_epoch, host_id, lease_ms,
+          lease_until_ms, writers, writer_count, writer_epoch, next_seqno, event_head, event_floor, is_closed, is_aborted, end_reason)
+        SELECT 'old', 'old-' || ${left} || '-' || at, 1, 1, '', 1, 1, 1, 1, 'old', 0, 0, '', 0, 0, 0, ${events}, 1, true, false, 'completed'
+        FROM generate_series(1, ${Math.min(left, ROWS_AT_ONCE / ROWS_PER_STREAM)}) AS at RETURNING id)
+      INSERT INTO holdfast.log (period, stream, log, first, count, sealed)
+        SELECT 1, id, 1, 4 * at + 1, 4, decode(repeat('5a', 100), 'hex') FROM made, generate_series(0, ${ROWS_PER_STREAM - 1}) AS at`,
+    );
+  }
   await asked(url, "VACUUM ANALYZE holdfast.streams, holdfast.log");
+  await asked(url, "CHECKPOINT");
 }
 
 /** How often a whole table was read. */
-async function scansOf(url: string): Promise<number> {
+export async function scansOf(url: string): Promise<number> {
   const [row] = await asked(
     url,
     "SELECT sum(seq_scan)::int AS scans FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND (relname = 'streams' OR relname LIKE 'log%')",

@@ -11,6 +11,8 @@ import type { Results, Rounds } from "../harness/rounds.ts";
 import { profiling } from "./deliver.ts";
 
 const HOLDFAST = { store: "sqlite", sealed: true, application: "emission" };
+/** More than the store has of the youngest events in memory. */
+const LATER = { events: 400, bytes: 60_000, perCommit: 10 };
 /** Ten events to a commit is what 10,000 events/s over few streams come to. */
 const PER_COMMIT = 10;
 
@@ -24,10 +26,13 @@ async function comeBack(rounds: Rounds, directory: string, isRestarted: boolean)
   const events = rounds.size(10_000, 500);
   const load = await Peer.start("load/reconnect.ts", { core: "load" });
   let { server, port } = await startServer(directory);
-  await load.call("visit", { port });
+  await load.call("visit", { port, stream: 0 });
   const stream = { name: streamNameOf(0), principal: apiKeyOf(0) };
   await server.call("fill", { ...stream, events, bytes: EVENT_BYTES, perCommit: PER_COMMIT });
   if (isRestarted) {
+    // Or the next process would find the missed events in memory again.
+    await load.call("visit", { port, stream: 1 });
+    await server.call("fill", { name: streamNameOf(1), principal: apiKeyOf(1), ...LATER });
     await server.kill();
     ({ server, port } = await startServer(directory));
   }
@@ -43,7 +48,7 @@ async function comeBackFirst(rounds: Rounds, directory: string): Promise<Measure
   const events = rounds.size(10_000, 500);
   const load = await Peer.start("load/reconnect.ts", { core: "load" });
   const before = await startServer(directory);
-  await load.call("visit", { port: before.port });
+  await load.call("visit", { port: before.port, stream: 0 });
   const stream = { name: streamNameOf(0), principal: apiKeyOf(0) };
   await before.server.call("fill", { ...stream, events, bytes: EVENT_BYTES, perCommit: PER_COMMIT });
   await before.server.kill();

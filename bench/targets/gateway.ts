@@ -83,6 +83,7 @@ async function start(given: Arguments): Promise<Measured> {
     onNotice: () => undefined,
     openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
     responseTtlMs: GATEWAY_LIMITS.responseTtlMs,
+    sessionTtlMs: GATEWAY_LIMITS.sessionTtlMs,
     line: undefined,
   });
   gateway = opened.gateway;

@@ -22,7 +22,6 @@ export const noSealing: SyncSealing = {
   contentMac: () => () => MAC,
   deriveStreamKey: (homeKey) => homeKey,
   deriveConversationKey: (homeKey) => homeKey,
-  deriveChildStreamKey: (parentStreamKey) => parentStreamKey,
   secretName: (streamKey) => streamKey,
   sha256: (bytes) => hash("sha256", bytes, "buffer"),
   equal: (a, b) => Buffer.compare(a, b) === 0,

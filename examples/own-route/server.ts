@@ -10,7 +10,8 @@ import { serve as listen } from "@hono/node-server";
 import { serveStatic } from "@hono/node-server/serve-static";
 import { convertToModelMessages, streamText, type UIMessage } from "ai";
 import { Hono } from "hono";
-// In a project of yours: from "holdfast" and "holdfast/ai-sdk".
+// In a project of yours: from "holdfast/fetch", "holdfast/ai-sdk" and "holdfast".
+import { holdfast } from "../../src/fetch/index.ts";
 import { openChats } from "../../src/node/ai-sdk.ts";
 import { serve } from "../../src/node/index.ts";
 
@@ -18,9 +19,9 @@ const data = process.env["DATA"] ?? "./data";
 // Any model of the AI SDK does. This one is Holdfast's rehearsal model, which needs no provider, or one of its others.
 const gateway = await serve({ port: 0, data: `${data}/gateway` });
 const { baseUrl: baseURL, apiKey = "" } = gateway;
-const model = createOpenAICompatible({ name: "holdfast", baseURL, apiKey })(
-  process.env["MODEL"] ?? "rehearsal",
-);
+// With this fetch a stop of the route stops the gateway's answer too, and is not taken for a lost connection.
+const provider = createOpenAICompatible({ name: "holdfast", baseURL, apiKey, fetch: holdfast({ baseURL }) });
+const model = provider(process.env["MODEL"] ?? "rehearsal");
 const chats = await openChats({ data: `${data}/chats` });
 
 const app = new Hono();

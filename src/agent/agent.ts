@@ -81,6 +81,7 @@ async function runTurn(context: TurnContext, stream: ApplicationStream): Promise
     // Another host has the stream: it will say how the turn ended.
     if (!stream.signal.aborted) throw error;
   }
+  io.leave();
   // The host gets an unforeseen error once the client knows that it happened.
   if (bug !== undefined) throw bug;
 }

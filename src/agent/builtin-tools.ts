@@ -10,7 +10,7 @@ import { isJsonObject, type JsonObject } from "../protocol/chat-message.ts";
 import { ExecKind, GrepOutput } from "../protocol/messages.ts";
 import type { CallPlan, ExecMessage } from "../turn/call-plan.ts";
 
-export interface BuiltInTool {
+interface BuiltInTool {
   readonly name: string;
   readonly description: string;
   readonly parameters: JsonObject;

@@ -22,7 +22,7 @@ import { Pieces } from "./pieces.ts";
 import { StepOutput } from "./step-output.ts";
 import type { TurnIo } from "./turn-io.ts";
 
-export interface StepContext {
+interface StepContext {
   readonly io: TurnIo;
   readonly keepsBlobs: boolean;
   readonly now: () => number;
@@ -89,7 +89,7 @@ export class ModelStep {
     const pieces = new Pieces(io);
     // No request leaves for a call that is held, so none is counted (G2).
     const held = isHeld
-      ? ({ requests: NO_REQUESTS, mode: "attach" } as const)
+      ? ({ requests: NO_REQUESTS, mode: "attach", isLogged: () => !this.#passOver.isPast() } as const)
       : ({ mode: this.#mayBeHeld ? "begin" : "fresh" } as const);
     try {
       // Cancelled while it waited for the disk: no client wants the answer any more.
@@ -155,7 +155,7 @@ export class ModelStep {
     return news === "" ? [] : [{ kind: "text", text: news }];
   }
 
-  /** A tool call that is said again keeps its id. */
+  /** A tool call that the model repeats keeps its id. */
   #named(part: ModelPart): ModelPart {
     if (part.kind !== "tool_call" && part.kind !== "tool_call_delta") return part;
     return { ...part, toolCallId: this.#passOver.idOf(part.toolCallId) };

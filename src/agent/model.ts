@@ -48,6 +48,8 @@ export interface ModelCall {
    * looked for. Default: `begin`, what is held or else a new one.
    */
   readonly mode?: "fresh" | "begin" | "attach";
+  /** With `attach`: the log has all that was said so far, so what comes next may be known already. */
+  readonly isLogged?: () => boolean;
 }
 
 /** How often a call may ask its provider, and how long it may wait in between. */
@@ -58,8 +60,11 @@ export interface RequestBudget {
   mayWait(pauseMs: number): boolean;
 }
 
-/** `unproved`: nothing but what the model did before says that it continues the text. `unjoined`: it does not. `refused`: it said so. */
-export type Continued = "replay" | "restart" | "prefill" | "unproved" | "unjoined" | "refused";
+/**
+ * `unproved`: nothing but what the model did before says that it continues the text. `unjoined`: it does not. `refused`: it said so. `left`: a crash cut the attempt
+ * before off, and nothing here can read or end its call.
+ */
+export type Continued = "replay" | "restart" | "prefill" | "unproved" | "unjoined" | "refused" | "left";
 
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter" | "error";
 
@@ -99,13 +104,13 @@ export interface Model {
   readonly id: string;
   /** How much it can read; undefined when it is not known. */
   readonly contextTokensMax: number | undefined;
-  /** Its calls may be held beside this process: after a kill the turn asks it to attach. Absent: it is never asked to. */
+  /** Its calls may outlive this process, or it says them again word by word: after a kill the turn asks it to attach. Absent: it is never asked to. */
   readonly holdsCalls?: boolean;
   call(call: ModelCall): AsyncIterable<ModelPart>;
   /** What may be done about an answer that broke off, of this model or a fallback of it. Absent: its step begins anew. */
   waysOf?(modelId: string, options: StepOptions | undefined): Ways;
   /** What was done about it: counted, and remembered. */
-  noteContinued?(modelId: string, how: Continued): void;
+  noteContinued?(modelId: string, how: Continued, stream?: ModelCall["stream"]): void;
   /** The answer of this call is on disk, or of no use: what is held of its requests is no longer needed. */
   done?(call: Pick<ModelCall, "nameOf" | "hostEpoch">): void;
 }

@@ -33,7 +33,7 @@ export class Pieces {
     else await this.#write(update);
   }
 
-  /** Before anything else is said. */
+  /** Called before any other event is emitted. */
   async flush(): Promise<void> {
     const held = this.#held;
     this.#held = undefined;

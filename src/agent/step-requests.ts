@@ -7,7 +7,7 @@ import { mayWait, STEP_REQUESTS_MAX } from "../turn/attempts.ts";
 import { UNTOLD_REQUESTS_MAX } from "../turn/open-step.ts";
 import { ModelFailure, type RequestBudget } from "./model.ts";
 
-export interface StepRequestsOptions {
+interface StepRequestsOptions {
   /** Sent before, by runs that are gone. */
   readonly before: number;
   /** The client reads a stream with a head that may still be held back. */

@@ -6,7 +6,7 @@
  * it, and no client hears of either before it is. So the turn waits for the disk only for what is no event: see `untilDurable`.
  * What waits here waits for a fact in the log, never for a callback that a crash would lose.
  *
- * Invariant: once an event was refused nothing more is said, so the log never holds what follows from a missing event.
+ * Invariant: once the host has refused an event the turn emits no more, so the log never holds what follows from a missing event.
  */
 import { create, type MessageInitShape } from "../protocol/message.ts";
 import {
@@ -77,12 +77,18 @@ export class TurnIo {
     this.stream = stream;
     this.#cache = cache;
     this.#yieldTurn = yieldTurn;
-    const lost = (): void => {
-      this.#stop.abort(stream.signal.reason);
-      this.#change();
-    };
-    if (stream.signal.aborted) lost();
-    else stream.signal.addEventListener("abort", lost, { once: true });
+    if (stream.signal.aborted) this.#lost();
+    else stream.signal.addEventListener("abort", this.#lost, { once: true });
+  }
+
+  readonly #lost = (): void => {
+    this.#stop.abort(this.stream.signal.reason);
+    this.#change();
+  };
+
+  /** The turn is over, and its stream is kept for a while: nothing of the turn is kept with it. */
+  leave(): void {
+    this.stream.signal.removeEventListener("abort", this.#lost);
   }
 
   /** Reads both logs to their end, and lets others have their turn meanwhile; then listens. */

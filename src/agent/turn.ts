@@ -296,8 +296,7 @@ export class Turn {
     beginStep(this.#io, place, "");
     const toolCall = { toolCallId, tool, argsJson, execIds: [execIdOf(step, attempt, 0)] };
     void this.#io.update({ case: "toolCallStarted", value: { toolCall } });
-    const value = { step, finishReason: FinishReason.TOOL_CALLS };
-    await this.#io.update({ case: "stepCompleted", value });
+    await this.#io.update({ case: "stepCompleted", value: { step, finishReason: FinishReason.TOOL_CALLS } });
   }
 
   async #callModel({ place, prompt }: Of<"call_model">): Promise<void> {
@@ -332,6 +331,7 @@ export class Turn {
     const names = requestNames(this.#io.stream, place);
     const asked = { system, messages, tools, options, file, conversationId, requests, ...only, ...names };
     if (begin.how === "restart") this.#noteContinued("restart");
+    if ("rollbackTo" in begin && found.broken === undefined) this.#noteContinued("left");
     try {
       await step.run(model, asked);
       if (isHeld) this.#noteContinued("replay");
@@ -347,7 +347,8 @@ export class Turn {
 
   #noteContinued(how: Continued): void {
     const model = this.#facts.open?.servedBy ?? this.#model?.id ?? "";
-    this.#model?.noteContinued?.(model, how);
+    const { principal, idempotencyKey } = this.#io.stream;
+    this.#model?.noteContinued?.(model, how, { principal, idempotencyKey });
   }
 
   #noteBreak(error: unknown, { begin }: StepPlace, { sent, passedMs }: StepRequests): void {

@@ -1,10 +1,10 @@
 /**
  * The AI SDK's `useChat` over Holdfast: `useChat({ transport: new HoldfastChatTransport({ url }) })`.
  *
- * A chat is a conversation of that id. What `useChat` calls a request is only a reader of its turn: the turn goes on without it, and is read again from what
+ * A chat is a conversation of that id. What `useChat` calls a request is only a reader of its turn: the turn continues without it, and is read again from what
  * this browser keeps after a reload, in another tab, or behind an approval. `stop` is the one thing that ends it.
  *
- * Invariant: every chunk follows from a snapshot of the conversation; nothing is kept here but what `useChat` was told.
+ * Invariant: every chunk follows from a snapshot of the conversation; this file keeps only what `useChat` has got.
  */
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
 import { HoldfastError } from "../protocol/errors.ts";
@@ -22,7 +22,7 @@ import { spokenIn } from "./user-message.ts";
 
 export interface HoldfastChatTransportOptions extends PageOptions {
   /**
-   * What becomes of the turn when `useChat` lets go of it, which it does for `stop()` and when its component goes away. `leave`: it goes on, and only
+   * What becomes of the turn when `useChat` lets go of it, which it does for `stop()` and when its component goes away. `leave`: it continues, and only
    * `transport.stop(id)` stops it. Default: `stop`.
    */
   readonly onAbort?: "stop" | "leave" | undefined;
@@ -37,7 +37,7 @@ interface FollowingChat {
   readonly resumeStream: () => Promise<void>;
 }
 
-/** What `useChat` was told of a chat's last turn. */
+/** What `useChat` has got of a chat's last turn. */
 interface Reading {
   readonly turnId: string;
   shown: Shown;
@@ -87,7 +87,7 @@ export class HoldfastChatTransport implements ChatTransport<UIMessage> {
       }
       if (abortSignal?.aborted === true && this.#onAbort === "stop") await live.stop();
       const stream = this.#read(live, request);
-      if (stream === undefined) throw new HoldfastError("stream_ended", "there is nothing to go on with");
+      if (stream === undefined) throw new HoldfastError("stream_ended", "there is no turn to continue");
       return stream;
     } catch (cause) {
       this.#over(chatId, request);
@@ -140,7 +140,7 @@ export class HoldfastChatTransport implements ChatTransport<UIMessage> {
     return live.watch(look);
   }
 
-  /** Leaves all turns, which go on at the server. */
+  /** Leaves all turns, which continue at the server. */
   close(): void {
     void this.conversations.close();
   }

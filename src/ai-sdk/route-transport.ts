@@ -4,7 +4,7 @@
  * A request has a name, so that it can be sent again without being answered again; its answer is numbered, so that it is read on from where a
  * connection broke. Nothing of the connection's troubles reaches `useChat`.
  *
- * Invariant: each chunk of an answer is told once, in order. Whatever a restarted server takes back, it takes back with a chunk of its own (`reset-step`).
+ * Invariant: `useChat` gets each chunk of an answer once, in order. A restarted server takes text back with a chunk of its own (`reset-step`).
  */
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
 import * as z from "zod/mini";
@@ -15,7 +15,7 @@ import { HoldfastError } from "../protocol/errors.ts";
 import { fieldsOf } from "../protocol/fields.ts";
 
 export interface HoldfastRouteTransportOptions {
-  /** Default: `/api/chat`. Under it, `/{chat id}/stream` is asked for an answer under way (`GET`) and told to stop it (`DELETE`). */
+  /** Default: `/api/chat`. Under it, `GET /{chat id}/stream` reads an answer under way, and `DELETE` stops it. */
   readonly api?: string | undefined;
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>> | (() => Readonly<Record<string, string>>) | undefined;
@@ -29,7 +29,7 @@ const DONE = "[DONE]";
 /** The first wait, and the longest: full jitter between nothing and these. */
 const WAIT_MS = 250;
 const WAIT_MS_MAX = 8_000;
-/** A response that breaks so often at the same place will not go on. */
+/** After so many breaks at the same place the transport gives up. */
 const BREAKS_MAX = 10;
 
 interface Asked {

@@ -20,7 +20,7 @@ interface ShownPart {
   readonly approvalId: string | undefined;
 }
 
-/** What `useChat` was told of a turn. */
+/** What `useChat` has got of a turn. */
 export interface Shown {
   readonly parts: readonly ShownPart[];
   /** -1 before the first one. */

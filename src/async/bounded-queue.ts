@@ -6,7 +6,7 @@
  */
 import { ChangeSignal } from "./change-signal.ts";
 
-export interface BoundedQueueOptions<Value> {
+interface BoundedQueueOptions<Value> {
   readonly sizeOf: (value: Value) => number;
   /** Called when a reader has taken the last value. */
   readonly onDrained?: () => void;

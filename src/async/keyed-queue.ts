@@ -4,16 +4,19 @@
  * A piece that fails rejects for its own caller and does not stop the ones behind it. A key without work takes up no memory.
  */
 export class KeyedQueue {
-  readonly #last = new Map<string, Promise<unknown>>();
+  /** In boxes, which are emptied: tables that the map had before would keep what came of the work (decision 240). */
+  readonly #last = new Map<string, { turn: Promise<unknown> | undefined }>();
 
   async run<Result>(key: string, work: () => Promise<Result>): Promise<Result> {
-    const before = this.#last.get(key);
+    const before = this.#last.get(key)?.turn;
     const turn = before === undefined ? work() : before.then(work, work);
-    this.#last.set(key, turn);
+    const box: { turn: Promise<unknown> | undefined } = { turn };
+    this.#last.set(key, box);
     try {
       return await turn;
     } finally {
-      if (this.#last.get(key) === turn) this.#last.delete(key);
+      box.turn = undefined;
+      if (this.#last.get(key) === box) this.#last.delete(key);
     }
   }
 
@@ -24,6 +27,6 @@ export class KeyedQueue {
 
   /** Resolves when everything that is queued now has ended, in whatever way. */
   async settled(): Promise<void> {
-    await Promise.allSettled(this.#last.values());
+    await Promise.allSettled([...this.#last.values()].flatMap(({ turn }) => turn ?? []));
   }
 }

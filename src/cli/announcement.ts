@@ -33,7 +33,9 @@ export function announce(
   const reach = isEveryAddress(settings.host) ? ", on every address of this machine" : "";
   const place = settings.store === undefined ? "" : "PostgreSQL, files of this node in ";
   const local = localUrl(url, settings.host);
-  print(`Holdfast is listening on ${bold(url)}${reach}, data in ${place}${settings.dataDir}`);
+  print(
+    `Holdfast is listening on ${bold(url)}${reach}, process ${process.pid}, data in ${place}${settings.dataDir}`,
+  );
   line("model", [modelText(models), ...troubles.map((text) => `${text} ${TROUBLE}`)].join(". "));
   line("API key", keyText(keys, on));
   line("try", tryText(local, models, settings.tls !== undefined));

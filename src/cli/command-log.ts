@@ -14,7 +14,7 @@ const TEXTS: Readonly<Record<Saved, string>> = {
   attached: "attached to a running answer: no second one began",
   replayed: "replayed a finished answer: no new model call",
   resumed: "sent the rest of an answer: no second one began",
-  held: "continued a model call that outlived its server: no new model call",
+  held: "continued an answer that the end of its server had cut off: no new model call",
   continued: "continued after the provider broke off",
 };
 

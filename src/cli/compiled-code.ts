@@ -5,7 +5,7 @@
  *
  * Invariant: the directory belongs to this user and is closed to all others, and so is the way to it; it is never a shared temporary directory (E4).
  */
-import { lstatSync, mkdirSync, realpathSync } from "node:fs";
+import { existsSync, lstatSync, mkdirSync, realpathSync } from "node:fs";
 import { constants, enableCompileCache, flushCompileCache } from "node:module";
 import { dirname, isAbsolute, join } from "node:path";
 
@@ -20,7 +20,9 @@ export function keepCompiledCode({ env, platform, home }: Place): void {
   // The user has chosen a place, or none.
   if (env["NODE_COMPILE_CACHE"] !== undefined || env["NODE_DISABLE_COMPILE_CACHE"] !== undefined) return;
   const directory = cacheDirectory({ env, platform, home });
-  if (directory === undefined || !isOfThisUserAlone(directory)) return;
+  // A home that is not there, as services have, stays that way.
+  const isHomeless = home !== undefined && !existsSync(home);
+  if (directory === undefined || isHomeless || !isOfThisUserAlone(directory)) return;
   const { status } = enableCompileCache(directory);
   // For threads, and for the processes that this one starts.
   if (status === constants.compileCacheStatus.ENABLED) env["NODE_COMPILE_CACHE"] = directory;

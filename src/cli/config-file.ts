@@ -25,6 +25,9 @@ const RETENTION_MS_MIN = 60_000;
 /** Less would be no pause, more would be no recovery. */
 const STORE_PAUSE_MS = { min: 10, max: 600_000 } as const;
 
+/** Below, no tool has the time to run; above, streams would end before their sessions, by `retentionMs` as it is by default. */
+const SESSION_TTL_MS = { min: 1_000, max: 7_200_000 } as const;
+
 const STORE_PATIENCE_MS = { min: 100, max: 600_000 } as const;
 /** Below, a busy machine loses its streams; above, no client waits so long for a dead one. */
 const LEASE_MS = { min: 1_000, max: 60_000 } as const;
@@ -55,6 +58,8 @@ const CONFIG = fields(
     tokensPerDay: z.exactOptional(whole(1, TOKENS_MAX)),
     /** How long a response can be asked for by its id. */
     responseTtlMs: z.exactOptional(whole(RETENTION_MS_MIN)),
+    /** How long a turn of the gateway waits for the results of its tools. */
+    sessionTtlMs: z.exactOptional(whole(SESSION_TTL_MS.min, SESSION_TTL_MS.max)),
     /** How long after a failure of the store it is opened anew; each further pause is three times as long. */
     storePauseMs: z.exactOptional(whole(STORE_PAUSE_MS.min, STORE_PAUSE_MS.max)),
     /** For how long a PostgreSQL that is away is waited for before the store counts as failed. */

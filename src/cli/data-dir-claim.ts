@@ -82,7 +82,7 @@ async function whenStartIsOurs({ dataDir, note }: ClaimOptions): Promise<FileLoc
   }
 }
 
-/** The lock is only tried here; who opens the database takes it. */
+/** This only tries the lock; opening the database takes it. */
 async function whenFree({ dataDir, note }: ClaimOptions): Promise<void> {
   const path = lockPathOf(databasePath(dataDir));
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {

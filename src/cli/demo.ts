@@ -90,8 +90,8 @@ interface Performance {
 async function perform(performance: Performance): Promise<readonly Check[]> {
   const { stage, flags, surroundings, signal, count, database } = performance;
   const board = newBoard(surroundings);
-  board.print("Holdfast: an agent's turn survives while plugs are pulled", board.style.bold);
-  board.print("Real processes, real SIGKILL, real files. The model is a script, no AI.", board.style.dim);
+  board.print("Holdfast: one turn of an agent survives seven failures", board.style.bold);
+  board.print("Real processes, real SIGKILLs, real files. The model is a script.", board.style.dim);
   board.print();
   const paceMs = flags.fast === true ? FAST_PACE_MS : READING_PACE_MS;
   const { directory, dataDir } = stage;
@@ -118,12 +118,11 @@ async function perform(performance: Performance): Promise<readonly Check[]> {
     ...disk,
     play: PLAY,
     lives: story.lives,
-    serverKills: blows.server,
     shown: story.over?.texts ?? [],
   });
   printProof(checks, { ...blows, nodes: count }, board);
   board.print();
-  board.print("Next, a server of your own, with a gateway for OpenAI clients:", board.style.dim);
+  board.print("Next, start a server of your own, with a gateway for OpenAI clients:", board.style.dim);
   board.line(`${surroundings.command} serve`);
   if (flags.keep === true && database === undefined) {
     const { homeKeyFile } = stage;

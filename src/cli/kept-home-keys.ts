@@ -16,7 +16,7 @@ import { openSqliteReadOnly } from "../store/index.ts";
 import { systemCode } from "../node/failures.ts";
 import type { Surroundings } from "./terminal.ts";
 
-/** What could not be asked is said to `onTrouble`, and the search continues. */
+/** Calls `onTrouble` for a place that could not be asked, and continues the search. */
 export async function* keptHomeKeys(
   surroundings: Surroundings,
   onTrouble: (trouble: string) => void,

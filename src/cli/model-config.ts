@@ -1,8 +1,8 @@
 /**
  * `providers` and `models` of `holdfast.config.json`.
  *
- * An API key has no place in the file: it names the environment variable that holds one. What cannot work, such as a
- * provider without an address, is said at the start and not at the first call.
+ * An API key has no place in the file: it names the environment variable that holds one. A start refuses what cannot work, such as a
+ * provider without an address; it does not wait for the first call.
  */
 import * as z from "../protocol/rules.ts";
 import { PROVIDER_TYPES } from "../agent/models/dialect.ts";

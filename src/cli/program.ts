@@ -190,7 +190,8 @@ function addSetup(root: Command, surroundings: Surroundings): void {
     .addHelpText(
       "after",
       `
-The API key is HOLDFAST_API_KEY, else the one in the server's data directory.
+The API key is HOLDFAST_API_KEY, else the one in the server's data directory. The server is asked whether it takes the key and
+has the model; if not, nothing is written. A server of --url that does not answer is written without that, and it says so.
 
 Examples:
   ${holdfast} setup claude

@@ -8,6 +8,7 @@ import { readFileSync } from "node:fs";
 import type { OpenSession } from "../gateway/index.ts";
 import { systemCode, usageError } from "../node/failures.ts";
 import { type RunningServer, serve as runServer } from "../node/serve.ts";
+import { given } from "../protocol/given.ts";
 import type { ScanProgress } from "../store/index.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
 import { announce, localUrl, warnings } from "./announcement.ts";
@@ -36,7 +37,8 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     return;
   }
   const { dataDir, host, port, apiKey, providers, workspace, upstreamServer } = settings;
-  const { retentionMs, responseTtlMs, storePauseMs, storePatienceMs, leaseMs, tokensPerDay } = settings;
+  const { retentionMs, responseTtlMs, sessionTtlMs, storePauseMs, storePatienceMs, leaseMs, tokensPerDay } =
+    settings;
   const term = terminal(surroundings);
   const logger = commandLog(settings.logLevel, surroundings);
   let start: FileLock | undefined;
@@ -52,6 +54,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     upstreamServer,
     retentionMs,
     responseTtlMs,
+    sessionTtlMs,
     tokensPerDay,
     storePauseMs,
     storePatienceMs,
@@ -78,7 +81,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     term.note("Stopped at once.");
     await server.cancelCalls();
   });
-  let drainMs = 0;
+  let drainMs: number | undefined;
   try {
     const on = commandsOn(dataDir, surroundings);
     const ending = await untilItEnds(server, stopped, settings, surroundings, () => {
@@ -93,7 +96,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     term.note(`${why}: stopping in order. Send it again to stop at once.`);
     if (ending instanceof TemporaryFailure) throw ending;
   } finally {
-    await server.close({ drainMs });
+    await server.close(given({ drainMs }));
     start?.release();
   }
   term.note("Stopped. Nothing acknowledged is lost.");

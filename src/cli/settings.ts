@@ -112,6 +112,7 @@ export function resolveSettings(
     /** Undefined = any number. */
     tokensPerDay: said.tokensPerDay,
     responseTtlMs: said.responseTtlMs ?? SERVE_DEFAULTS.responseTtlMs,
+    sessionTtlMs: said.sessionTtlMs ?? SERVE_DEFAULTS.sessionTtlMs,
     storePauseMs: said.storePauseMs ?? SERVE_DEFAULTS.storePauseMs,
     storePatienceMs: said.storePatienceMs ?? SERVE_DEFAULTS.storePatienceMs,
     leaseMs: said.leaseMs ?? SERVE_DEFAULTS.leaseMs,

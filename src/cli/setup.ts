@@ -20,8 +20,10 @@ import {
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { API_KEY_FILE, readFileIfThere } from "../node/data-dir.ts";
-import { failure, usageError } from "../node/failures.ts";
+import { failure, systemCode, usageError } from "../node/failures.ts";
 import { messageOf } from "../protocol/errors.ts";
+import { fieldsOf, parsedJson } from "../protocol/fields.ts";
+import { given } from "../protocol/given.ts";
 import { commandsOn, noServer } from "./commands-on.ts";
 import { askServer } from "./control-client.ts";
 import { IDLE_SECONDS } from "./local-server.ts";
@@ -50,13 +52,14 @@ export async function setup(name: string, flags: SetupFlags, surroundings: Surro
     note(undo(client, path));
     return;
   }
-  const { settings, passing } = await settingsFor(flags, surroundings);
+  const { settings, doubt, passing } = await settingsFor(flags, surroundings);
   if (flags.write !== true) {
     const obstacle = passing ?? refusal(client, path, settings);
     print(client.put(undefined, settings).trimEnd());
+    if (doubt !== undefined) note(doubt);
     note(
       obstacle === undefined
-        ? `This belongs in ${path}. Write it with: ${surroundings.command} setup ${name} --write`
+        ? `This belongs in ${path}, and has your API key in it. Write it with: ${surroundings.command} setup ${name} --write`
         : `This belongs in ${path}, but --write would refuse: ${obstacle}`,
     );
     return;
@@ -64,6 +67,7 @@ export async function setup(name: string, flags: SetupFlags, surroundings: Surro
   if (passing !== undefined) throw failure(passing);
   write(client, path, settings);
   note(`${client.title} uses ${settings.url} with ${settings.model}: ${path}`);
+  if (doubt !== undefined) note(doubt);
   note(`Undo it with: ${surroundings.command} setup ${name} --undo`);
 }
 
@@ -100,7 +104,7 @@ function undo(client: ClientSetup, path: string): string {
   rmSync(path + BACKUP);
   switch (how.kind) {
     case "restored":
-      return how.text === undefined ? `${path} is gone again.` : `${path} is as it was before.`;
+      return how.text === undefined ? `Removed ${path}.` : `${path} is as it was before.`;
     case "edited":
       return `${path} was changed since, so only the gateway's settings were taken out.`;
     case "gone":
@@ -124,6 +128,8 @@ function modeOf(path: string): number {
 
 interface Offer {
   readonly settings: GatewaySettings;
+  /** What could not be checked; undefined: server, API key and model are well. */
+  readonly doubt: string | undefined;
   /** Why the settings will not hold for long; undefined: they will. */
   readonly passing: string | undefined;
 }
@@ -143,25 +149,62 @@ async function settingsFor(flags: SetupFlags, surroundings: Surroundings): Promi
     given === undefined
       ? `the API key in the data directory; ${remedy}`
       : `the API key in HOLDFAST_API_KEY; set it to one of that server, or unset it to use the one in ${dataDir}`;
-  const settings = { url: bare, apiKey, model: model ?? (await firstModel(bare, apiKey, origin)) };
+  const { model: chosen, doubt } = await checked({ url: bare, apiKey }, origin, model);
+  const settings = { url: bare, apiKey, model: chosen };
   const passing = `a chat has started the server at ${bare}, which ends ${IDLE_SECONDS} seconds after the last chat. Start one that stays, with: ${on("serve")}`;
-  return { settings, passing: about?.endsWhenIdle === true ? passing : undefined };
+  return { settings, doubt, passing: about?.endsWhenIdle === true ? passing : undefined };
 }
 
-const MODELS = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
+const MODELS = z.object({ data: z.array(z.object({ id: z.string() })) });
+/** A server that is busy answers sooner. */
+const ANSWER_MS_MAX = 10_000;
+const NAMED_MAX = 20;
 
-/** `origin`: of the API key, and what to do when the server refuses it. */
-async function firstModel(url: string, apiKey: string, origin: string): Promise<string> {
-  let isRefused = false;
+interface Checked {
+  readonly model: string;
+  /** What the person should know of it; undefined: all is well. */
+  readonly doubt?: string;
+}
+
+/** Asks the server for its models: it lets the API key in, and has the model. `origin`: of the API key, and what to do when it is refused. */
+async function checked(
+  { url, apiKey }: Pick<GatewaySettings, "url" | "apiKey">,
+  origin: string,
+  model: string | undefined,
+): Promise<Checked> {
+  const ask = (path: string): Promise<Response> => {
+    const headers = { authorization: `Bearer ${apiKey}` };
+    return fetch(`${url}/v1/models${path}`, { headers, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+  };
+  let response: Response;
   try {
-    const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${apiKey}` } });
-    isRefused = response.status === 401;
-    if (!response.ok) throw new Error(`it answered ${response.status}`);
-    return MODELS.parse(await response.json()).data[0]?.id ?? "";
+    response = await ask("");
   } catch (cause) {
-    throw failure(
-      isRefused ? `${url} refuses ${origin}` : `${url} does not list its models; name one with --model`,
-      cause,
-    );
+    const silent = `${url} does not answer (${systemCode(cause) ?? messageOf(cause)})`;
+    if (model === undefined) throw failure(`${silent}: start it, or name a model with --model`, cause);
+    const doubt = `${silent}, so neither the API key nor the model was checked. Start the server, and run this again.`;
+    return { model, doubt };
   }
+  if (response.status === 401) throw failure(`${url} refuses ${origin}`);
+  const list = response.ok ? MODELS.safeParse(parsedJson(await response.text())) : undefined;
+  if (list?.success !== true)
+    throw failure(`${url} answers ${response.status} without a list of models: is it a server of Holdfast?`);
+  const ids = list.data.data.map(({ id }) => id);
+  const first = model ?? ids[0];
+  if (first === undefined) throw failure(`${url} lists no models for this API key; name one with --model`);
+  if (ids.includes(first)) return { model: first };
+  const found = await ask(`/${encodeURIComponent(first)}`);
+  if (found.status === 404) {
+    const more = ids.length > NAMED_MAX ? ", and more" : "";
+    const named = ids.slice(0, NAMED_MAX).join(", ");
+    throw failure(`${url} has no model "${first}" for this API key. It has ${named}${more}.`);
+  }
+  return { model: first, ...given({ doubt: doubtOf(first, ids, await found.text()) }) };
+}
+
+/** A short name of a listed model is that model. */
+function doubtOf(model: string, ids: readonly string[], answer: string): string | undefined {
+  const { id } = fieldsOf(parsedJson(answer));
+  if (typeof id === "string" && ids.includes(id)) return undefined;
+  return `The server does not list ${model}, and passes it on to its provider, which may not have it.`;
 }

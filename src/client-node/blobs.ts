@@ -83,7 +83,7 @@ export function tableBlobStore({
     }
   }
 
-  /** Written when whatever runs now has run: who puts many blobs puts them at once. */
+  /** Blobs are written when the code that runs now has finished, so that blobs put one after the other are one write. */
   function newGroup(): Group {
     const { promise: written, resolve, reject } = Promise.withResolvers<void>();
     const made: Group = { blobs: new Map(), bytes: 0, written };

@@ -1,5 +1,5 @@
 /**
- * The switches of a client as the environment sets them: for programs that leave the options to those who start them.
+ * The switches of a client as the environment sets them: for programs that leave these options to their user.
  */
 import * as z from "../protocol/rules.ts";
 import type { Switches } from "../client/stream-options.ts";

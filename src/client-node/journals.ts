@@ -37,7 +37,7 @@ export async function openJournals(options: JournalsOptions) {
   try {
     const places = (scopeId: string): readonly KeyPlace[] => [
       ...(options.keyring ? [keyringPlace(systemKeyring(), scopeId)] : []),
-      filePlace(keyDirectory(thisPlatform()), scopeId, onNotice),
+      filePlace(keyDirectory(thisPlatform()), scopeId, paths.directory, onNotice),
     ];
     const { directory, keyLock } = paths;
     const homeKey = await resolveHomeKey({

@@ -69,7 +69,13 @@ function reasonOf(answer: { readonly kind: string; readonly reason?: string }): 
   return answer.reason ?? answer.kind;
 }
 
-export function filePlace(directory: string, scopeId: string, onNotice: (message: string) => void): KeyPlace {
+/** `sealed`: the directory whose data is sealed under the key. */
+export function filePlace(
+  directory: string,
+  scopeId: string,
+  sealed: string,
+  onNotice: (message: string) => void,
+): KeyPlace {
   const path = join(directory, scopeId);
   return {
     name: path,
@@ -93,7 +99,7 @@ export function filePlace(directory: string, scopeId: string, onNotice: (message
       }
       if (!isNew) return { kind: "refused", reason: "there is a key already" };
       onNotice(
-        `A new home key is in ${path} (mode 0600). Without it the data cannot be read, so keep a copy; with both, anyone can read the data.`,
+        `A new home key is in ${path} (mode 0600). It seals the data in ${sealed}, which cannot be read without it: keep a copy. With both, anyone can read the data.`,
       );
       return { kind: "written" };
     },

@@ -51,10 +51,14 @@ function takeOwnLock(directory: string): { readonly id: string; readonly lock: F
     const id = `${randomBytes(16).toString("hex")}-${process.pid}`;
     const path = pathOf(directory, id);
     makePrivateFile(path);
-    const lock = tryLock(path);
-    // Between the two lines above another process may have found the file without an owner and removed it.
-    if (lock !== undefined && existsSync(path)) return { id, lock };
-    lock?.release();
+    try {
+      const lock = tryLock(path);
+      if (lock !== undefined && existsSync(path)) return { id, lock };
+      lock?.release();
+    } catch (error) {
+      // Until it is locked, another process may find the file without an owner and remove it.
+      if (existsSync(path)) throw error;
+    }
   }
   throw new HoldfastError("unavailable", `no lock file could be made in ${directory}; try again`);
 }

@@ -137,7 +137,7 @@ export function readPrivateFile(path: string): PrivateText | undefined {
   }
 }
 
-/** Another user who owns the file knows what is in it, and can change it. */
+/** If another user owns the file, that user can read and change it. */
 function checkOwner(path: string, { uid }: Stats): void {
   const self = process.getuid?.();
   if (self === undefined || self === 0 || uid === self) return;

@@ -34,7 +34,7 @@ export interface Platform {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** The home directory is looked for only by who needs it: in a container there may be none. */
+/** Looks for the home directory only when it is needed: in a container there may be none. */
 export function thisPlatform(): Platform {
   return {
     name: process.platform,

@@ -16,7 +16,7 @@ import type { SteadyClock } from "../transport/environment.ts";
 import type { BlobCalls, ClientMeta } from "../transport/transport.ts";
 import type { StreamContext } from "./stream-context.ts";
 
-/** Who asks, as the stream's connections would. */
+/** The credentials, as the stream's connections send them. */
 export interface Asker {
   meta(): ClientMeta;
   renewCredentials(): Promise<void>;
@@ -33,8 +33,20 @@ export function blobTransfers(
   asker: Asker,
 ) {
   const ready = Promise.withResolvers<void>();
-  /** Fires when nothing more can be put, with the reason. */
-  const over = new AbortController();
+  /** Fires when nothing more can be put, with the reason. Made for the first that is put: nearly every stream puts none. */
+  let over: AbortController | undefined;
+  let overReason: HoldfastError | undefined;
+
+  function overSignal(): AbortSignal {
+    over ??= new AbortController();
+    if (overReason !== undefined) over.abort(overReason);
+    return over.signal;
+  }
+
+  function end(reason: HoldfastError): void {
+    overReason ??= reason;
+    over?.abort(reason);
+  }
 
   const blobIdOf = async (bytes: Uint8Array): Promise<string> => hexOf(await context.sha256(bytes));
 
@@ -83,12 +95,10 @@ export function blobTransfers(
     /** It cannot have blobs any more, or never could. */
     refuse(reason: HoldfastError): void {
       ready.reject(reason);
-      over.abort(reason);
+      end(reason);
     },
     /** It has ended in order: what it has can still be fetched. */
-    ended(): void {
-      over.abort(ENDED);
-    },
+    ended: () => end(ENDED),
     /** Resolves with the id once the server has the blob on its disk. */
     async put(bytes: Uint8Array): Promise<string> {
       if (bytes.length > LIMITS.blobBytesMax) {
@@ -98,7 +108,7 @@ export function blobTransfers(
       // A copy: the caller may use the buffer again, and a repeated call must send the same.
       const kept = new Uint8Array(bytes);
       const id = await blobIdOf(kept);
-      await attempt(over.signal, (calls, meta, signal) => calls.put(meta, id, kept, signal));
+      await attempt(overSignal(), (calls, meta, signal) => calls.put(meta, id, kept, signal));
       return id;
     },
     /** Rejects with `not_found` when the stream has no such blob. */

@@ -9,6 +9,7 @@ import type { Outcome, Recovered } from "../core/journal.ts";
 import type { StallCounts } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Role } from "../protocol/frames.ts";
+import { PassingSet } from "../protocol/passing.ts";
 import { type Environment, systemEnvironment } from "../transport/environment.ts";
 import type { ClientOptions, KeptConversation, OpenOptions } from "./client-options.ts";
 import { accessTo, type ConversationBlobs, conversationBlobs } from "./conversation-blobs.ts";
@@ -48,9 +49,9 @@ export class Client<HomeKey = Uint8Array> {
   readonly #stalls: ReturnType<typeof stallAccount>;
   readonly #toolLimits: ToolLimit[] = [];
   readonly #writing: ReturnType<typeof writerClaims>;
-  readonly #streams = new Set<ClientStream>();
+  readonly #streams = new PassingSet<ClientStream>();
   /** Not yet among the streams: they wait for credentials. */
-  readonly #beginning = new Set<ClientStream>();
+  readonly #beginning = new PassingSet<ClientStream>();
   readonly #closing = new AbortController();
 
   constructor(options: ClientOptions<HomeKey>) {
@@ -64,7 +65,7 @@ export class Client<HomeKey = Uint8Array> {
       options.journals === "none" ? undefined : options.journals,
       options.forgetsEnded,
     );
-    const onBug = options.onBug ?? report;
+    const onBug = options.onBug ?? reportBug;
     this.#plan = streamPlans(options.stream, onBug);
     this.#stalls = stallAccount(options.onStall, onBug);
     this.#context = {
@@ -182,9 +183,8 @@ export class Client<HomeKey = Uint8Array> {
   }
 
   /**
-   * At start: resumes every stream that was cut off, clears what is over, names what it keeps and why.
-   * `onResumed` gets each stream at once, before the server has said how old it is; the report comes when each is live, over,
-   * or had its try. A stream that turns out too old ends here (`status.isSkipped`) and is kept.
+   * At start: resumes every stream that was cut off, clears what is over, names what it keeps and why. `onResumed` gets each stream at once, before the server has said how
+   * old it is; the report comes when each is live, over, or had its try. A stream that turns out too old ends here (`status.isSkipped`) and is kept.
    */
   async resumeAll(onResumed: (stream: ClientStream) => void = () => undefined): Promise<ResumeReport> {
     const report = beginReport();
@@ -394,7 +394,7 @@ function isOver(outcome: Outcome | undefined): boolean {
 }
 
 /** Without a listener bugs go where the platform has a place for them. */
-function report(bug: unknown): void {
+export function reportBug(bug: unknown): void {
   const reporter: unknown = Reflect.get(globalThis, "reportError");
   if (typeof reporter === "function") Reflect.apply(reporter, globalThis, [bug]);
 }

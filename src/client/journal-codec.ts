@@ -3,23 +3,24 @@
  *
  * Whatever does not decode into exactly one known record is damage and is refused, never skipped.
  */
-import { encoded, fromBinary, type MessageInitShape } from "../protocol/message.ts";
+import { encoded, fieldsOf, fromBinary, type MessageInitShape } from "../protocol/message.ts";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
 import { enumName } from "../protocol/enum-name.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { given } from "../protocol/given.ts";
 import {
-  JournalOutcome,
+  type JournalOutcome,
   type JournalRecord as Message,
   JournalRecordSchema,
 } from "../protocol/gen/holdfast/storage/v1/journal.ts";
 
-const OUTCOMES: Readonly<Record<Outcome, JournalOutcome>> = {
-  completed: JournalOutcome.COMPLETED,
-  aborted: JournalOutcome.ABORTED,
-  failed: JournalOutcome.FAILED,
-  fenced: JournalOutcome.FENCED,
-  lost: JournalOutcome.LOST,
+/** Numbers of the contract, whose own table of names no page has to load. A test compares them. */
+export const OUTCOMES: Readonly<Record<Outcome, JournalOutcome>> = {
+  completed: 1,
+  aborted: 2,
+  failed: 3,
+  fenced: 4,
+  lost: 5,
 };
 
 export function encodeJournalRecord(record: JournalRecord): Uint8Array {
@@ -77,54 +78,44 @@ export function decodeJournalRecord(bytes: Uint8Array): JournalRecord {
   }
   const { record } = message;
   switch (record.case) {
-    case "opened": {
-      const { journalId, takesOver, createdMs } = record.value;
-      return { kind: "opened", journalId, takesOver, createdMs: Number(createdMs) };
-    }
+    case "opened":
+      return { ...fieldsOf(record.value), kind: "opened", createdMs: Number(record.value.createdMs) };
     case "base":
-      return { kind: "base", nextSeqno: record.value.nextSeqno, isClosed: record.value.isClosed };
+      return { ...fieldsOf(record.value), kind: "base" };
     case "attached":
       return { kind: "attached", serverTimeMs: Number(record.value.serverTimeMs) };
     case "degraded":
       return { kind: "degraded" };
-    case "said": {
-      const { seqno, isClose, body, execId } = record.value;
-      return { kind: "said", seqno, isClose, body, execId };
-    }
+    case "said":
+      return { ...fieldsOf(record.value), kind: "said", execId: record.value.execId };
     case "acked":
-      return { kind: "acked", nextSeqno: record.value.nextSeqno };
+      return { ...fieldsOf(record.value), kind: "acked" };
     case "snapshot":
-      return { kind: "snapshot", cursor: Number(record.value.cursor), state: record.value.state };
-    case "execReceived": {
-      const { execId, eventId, argsHash, repeatable, needsApproval, request } = record.value;
-      const id = Number(eventId);
-      return { kind: "exec_received", execId, eventId: id, argsHash, repeatable, needsApproval, request };
-    }
-    case "execApproved": {
-      const { execId, argsHash, untilMs } = record.value;
-      return { kind: "exec_approved", execId, argsHash, untilMs: Number(untilMs) };
-    }
+      return { ...fieldsOf(record.value), kind: "snapshot", cursor: Number(record.value.cursor) };
+    case "execReceived":
+      return { ...fieldsOf(record.value), kind: "exec_received", eventId: Number(record.value.eventId) };
+    case "execApproved":
+      return { ...fieldsOf(record.value), kind: "exec_approved", untilMs: Number(record.value.untilMs) };
     case "execStarted":
-      return { kind: "exec_started", execId: record.value.execId };
+      return { ...fieldsOf(record.value), kind: "exec_started" };
     case "execAborted":
-      return { kind: "exec_aborted", execId: record.value.execId };
+      return { ...fieldsOf(record.value), kind: "exec_aborted" };
     case "execAcked":
-      return { kind: "exec_acked", execId: record.value.execId, seqno: record.value.seqno };
+      return { ...fieldsOf(record.value), kind: "exec_acked" };
     case "execConflict":
-      return { kind: "exec_conflict", execId: record.value.execId, argsHash: record.value.argsHash };
+      return { ...fieldsOf(record.value), kind: "exec_conflict" };
     case "abort":
       return { kind: "abort" };
-    case "ended":
-      return {
-        kind: "ended",
-        outcome: enumName(OUTCOMES, record.value.outcome) ?? damaged("an end of no known kind", undefined),
-      };
+    case "ended": {
+      const outcome = enumName(OUTCOMES, record.value.outcome);
+      return { kind: "ended", outcome: outcome ?? damaged("an end of no known kind") };
+    }
     case undefined:
-      return damaged("a record says nothing known", undefined);
+      return damaged("a record says nothing known");
   }
 }
 
-function damaged(what: string, cause: unknown): never {
+function damaged(what: string, cause?: unknown): never {
   throw new HoldfastError("stream_failed", `this journal is damaged: ${what}`, { cause });
 }
 

@@ -18,7 +18,7 @@ import type { Sealer } from "../sealing/index.ts";
 import { decodeJournalRecord, encodeJournalRecord } from "./journal-codec.ts";
 import type { JournalStore } from "./journal-store.ts";
 
-export interface JournalFileOptions {
+interface JournalFileOptions {
   /** So many of the appended records are on the disk, in order. */
   readonly written: (count: number) => void;
   readonly failed: (error: HoldfastError) => void;

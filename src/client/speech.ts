@@ -52,9 +52,7 @@ export function speechOf(unacked: readonly SaidChunk[]) {
       return promise;
     },
     /** What would be said next. */
-    get next(): Saying | undefined {
-      return waiting[0];
-    },
+    next: (): Saying | undefined => waiting[0],
     /** The next saying gets its number. */
     number(seqno: number): void {
       const next = waiting.shift();

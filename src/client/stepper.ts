@@ -65,12 +65,9 @@ export function stepper(state: State, outputs: StepperOutputs) {
   }
 
   return {
-    get state(): State {
-      return state;
-    },
-    get isStepping(): boolean {
-      return isStepping;
-    },
+    // No getters in what is made for each stream: the engine keeps their functions, and all that those lead to, with the old objects (decision 240).
+    state: (): State => state,
+    isStepping: (): boolean => isStepping,
     put(input: Input, event?: EventFrame): void {
       if (isStepping || event === undefined) inputs.push({ input, event });
       else if (follow(input, event)) return;

@@ -217,8 +217,8 @@ export class ClientStream {
 
   /** Says what waits, as far as there is room. */
   #speak(): void {
-    if (this.#stepper.isStepping) return;
-    for (let next = this.#speech.next; next !== undefined; next = this.#speech.next) {
+    if (this.#stepper.isStepping()) return;
+    for (let next = this.#speech.next(); next !== undefined; next = this.#speech.next()) {
       if (this.#state.phase === "stopped" || this.#state.isClosed) {
         this.#speech.refuseAll(
           new HoldfastError("stream_ended", "nothing can be said on this stream any more"),
@@ -243,7 +243,7 @@ export class ClientStream {
   }
 
   get #state(): client.State {
-    return this.#stepper.state;
+    return this.#stepper.state();
   }
 
   #afterSteps(): void {

@@ -16,7 +16,7 @@ export interface Approval {
   readonly allowed: boolean;
   /** By this client's clock; an approval that ran out is asked for again (C7). `Infinity`: for ever. */
   readonly untilMs: number;
-  /** Why not, for the model and people. Only with a denial; lost by a crash before the denial is said, which is then asked for again. */
+  /** Why not, for the model and people. Only with a denial; a crash before the denial is sent loses it, and the approval is asked for again. */
   readonly reason?: string;
 }
 

@@ -43,7 +43,7 @@ export const DEFAULTS: Options = {
 };
 
 /** One connection. Its sender exists once it has been welcomed. */
-export interface Attached {
+interface Attached {
   readonly role: Role;
   readonly journalId: string;
   readonly writerEpoch: number;
@@ -300,7 +300,7 @@ export function heartbeatTo(
   return { kind: "send", connection, frame: { kind: "heartbeat", nextSeqno, eventHead, aborted } };
 }
 
-/** Heartbeats for those that are welcome; who has been silent for too long, or does not read, is cut off. */
+/** Sends heartbeats to welcomed connections. Cuts off a connection that has been silent for too long, or does not read. */
 export function tickConnections(state: State, nowMs: number): Step {
   let next = state;
   const effects: Effect[] = [];

@@ -198,8 +198,8 @@ function beginWriter(
 }
 
 /**
- * A client of another node says something. That node answers it, by what it reads of this stream; here it only counts, or does not:
- * what is ignored is said again while it is not covered.
+ * A letter of another node, with a frame of one of its clients. That node answers the client, by what it reads of this stream. Here the frame is taken
+ * or ignored; the other node posts a letter again while the stream does not show it.
  */
 function letter(state: State, { said, nowMs }: Extract<Input, { kind: "letter" }>): Step {
   switch (said.kind) {

@@ -70,7 +70,7 @@ export interface SaidChunk {
 }
 
 /** An exec with the request that asked for it. */
-export interface RecoveredExec {
+interface RecoveredExec {
   readonly entry: Entry;
   readonly request: Uint8Array;
 }

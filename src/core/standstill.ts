@@ -16,7 +16,7 @@ import { nameOfRequest, type ServerRequest } from "../protocol/request-codec.ts"
  */
 export type Clock = "silence" | "no_progress" | "unanswered";
 
-export const CLOCKS: readonly Clock[] = Object.freeze(["silence", "no_progress", "unanswered"]);
+export const CLOCKS: readonly Clock[] = ["silence", "no_progress", "unanswered"];
 
 export interface Standstill {
   readonly clock: Clock;
@@ -31,7 +31,7 @@ export interface OpenRequest extends ServerRequest {
   readonly askedMs: number;
 }
 
-export interface UnansweredRequest {
+interface UnansweredRequest {
   /** As `nameOfRequest` says it. */
   readonly request: string;
   readonly ageMs: number;

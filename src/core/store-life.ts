@@ -31,7 +31,7 @@ export const DEFAULTS: Options = {
   illMs: 60_000,
 };
 
-export interface Outage {
+interface Outage {
   readonly sinceMs: number;
   /** Openings in a row that failed, or did not hold. */
   readonly failures: number;

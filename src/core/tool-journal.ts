@@ -23,7 +23,7 @@ type RecordedPhase = Extract<Phase, "received" | "approved" | "started">;
 export type OwnOutcome = "unknown" | "denied" | "aborted";
 
 /** What this process does about an exec right now. After a crash every hand is empty. */
-export type Hand = "empty" | "writing" | "asking" | "running" | "reporting";
+type Hand = "empty" | "writing" | "asking" | "running" | "reporting";
 
 export interface Entry {
   readonly execId: string;

@@ -23,6 +23,8 @@ export interface CallParts {
   /** With the caller's headers; its signal is the caller's. */
   readonly init: RequestInit;
   readonly headers: Headers;
+  /** The gateway sends something all the time, also before the first word. */
+  readonly isStreamed: boolean;
   /** Undefined: the call was made before its server was known to be a gateway. */
   readonly key: string | undefined;
   readonly patienceMs: number;
@@ -163,13 +165,12 @@ export class Call {
   }
 
   async #post(): Promise<Input> {
-    const { url, init, headers, key, patienceMs } = this.#parts;
+    const { url, init, headers, isStreamed, key, patienceMs } = this.#parts;
     const more = {
       "idempotency-key": key ?? "",
       "x-holdfast-patience": String(Math.ceil(patienceMs / 1_000)),
     };
     const sent = this.#send(url, init, withHeaders(headers, more));
-    const isStreamed = typeof init.body === "string" && /"stream"\s*:\s*true/.test(init.body);
     return this.#responded(await (isStreamed ? this.#unlessSilent(sent) : sent), true);
   }
 

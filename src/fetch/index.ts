@@ -33,7 +33,8 @@ export function holdfast({
 
   async function send(url: string, text: string, init: RequestInit): Promise<Response> {
     const headers = new Headers(init.headers);
-    const parts = { fetch: plain, url, init, headers, patienceMs };
+    const isStreamed = /"stream"\s*:\s*true/.test(text);
+    const parts = { fetch: plain, url, init, headers, isStreamed, patienceMs };
     if (!gateways.has(url) && !bases.some((base) => url.startsWith(base))) {
       const response = await plain(url, init);
       if (!response.ok || !response.headers.has("x-holdfast-stream")) return response;

@@ -32,7 +32,7 @@ export const CATCH_UP_MS = 5_000;
 /** Longer than any log takes to be read. */
 const REPLAY_MS = 30_000;
 
-export interface AnswerLogParts {
+interface AnswerLogParts {
   readonly clientOf: GatewayOptions["clientOf"];
   readonly names: Names;
   readonly environment: Pick<Environment, "after">;
@@ -132,7 +132,7 @@ export class AnswerLog {
         await take(seenThrough);
         begun = projectRange(known, { seenThrough, givenAfter });
         const { shown } = begun.state;
-        // Nothing of a held call is said anew: a reader that has words of it need not wait for the rest of its log.
+        // A held call does not begin its text anew: a reader that has words of it need not wait for the rest of its log.
         if (shown.text === "" || !this.#isHeld(read, known)) await memory.caughtUp(signal);
       }
       if (memory !== undefined && memory.held.size > 0 && !memory.isBehind) {

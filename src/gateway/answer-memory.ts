@@ -46,7 +46,7 @@ export class AnswerMemory {
   /** Where the log ended that is read back; undefined before the server has said it. An answer that began in this process has nothing to read back. */
   #logEnd: number | undefined = 0;
   #heardThrough = 0;
-  /** The names of model calls of this stream that outlived its server: nothing is said anew of the attempt that made one of them. */
+  /** The names of model calls of this stream that outlived its server. An attempt that made one of them does not begin its text anew. */
   readonly held = new Set<string>();
 
   /** `onReaders` is called when a response begins or stops to read. */
@@ -106,7 +106,7 @@ export class AnswerMemory {
     this.#logEnd = undefined;
   }
 
-  /** The server says where the log ends. The first time counts: what comes later is said to this process. */
+  /** The server says where the log ends. The first time counts: later events reach this process as they are made. */
   welcomed(head: number): void {
     this.#logEnd ??= head;
     this.#changes.notify();

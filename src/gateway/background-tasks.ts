@@ -1,8 +1,8 @@
 /**
  * Work that no request waits for. `close` of the gateway waits for its end: after that the disk may be gone.
  *
- * What a closing gateway could not do any more, such as a stop that the server had not recorded, is no bug: the next start finds it undone. Nor is it one that another
- * node was first.
+ * What a closing gateway could not do any more, such as a stop that the server had not recorded, is no bug: the next start finds it undone. On shared tables it is none either that another
+ * node was first, nor that a database was lost under a write and cannot say any more what became of it.
  */
 import { HoldfastError } from "../protocol/errors.ts";
 
@@ -32,7 +32,7 @@ export class BackgroundTasks {
   #failed(cause: unknown): void {
     const code = HoldfastError.codeOf(cause);
     if (this.#isShared && code === "fenced") return;
-    if (!this.#isClosing || code !== "unavailable") this.#onBug(cause);
+    if (code !== "unavailable" || !(this.#isClosing || this.#isShared)) this.#onBug(cause);
   }
 
   /** From here on what is let go may fail. */

@@ -1,5 +1,5 @@
 /**
- * Turns that go on: tool results go into the session that waits for them, whose stream says the next answer.
+ * Continues turns: tool results go into the session that waits for them, whose stream says the next answer.
  *
  * A session that waits at this node takes them itself. One that waits at another node, or that none has asked for since its node died, is taken over by writing the request into
  * its record; then its results are said as after a crash between the two.
@@ -22,7 +22,7 @@ import type { Sessions } from "./sessions.ts";
 import type { Takeovers } from "./takeovers.ts";
 import { wantedBy, type WantedParts } from "./wanted.ts";
 
-export interface ContinuedTurnsParts extends WantedParts {
+interface ContinuedTurnsParts extends WantedParts {
   readonly sessions: Sessions;
   readonly retries: Retries;
   readonly returns: Returns;
@@ -85,7 +85,7 @@ export class ContinuedTurns {
       await session.say(bodies);
     } catch (cause) {
       response.delivered(false);
-      void session.feed({ kind: "end", why: "stopped" });
+      session.stop();
       return undefinedUnlessFenced(cause);
     }
     counters.continuedTurns++;

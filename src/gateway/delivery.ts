@@ -54,7 +54,7 @@ export interface EarlierAnswer {
 export type RetrySign = "counted" | "repeated" | "none";
 
 /** Without an Idempotency-Key: one that has one is a retry of nothing else. */
-export interface EqualRequest {
+interface EqualRequest {
   readonly retrySign: RetrySign;
 }
 

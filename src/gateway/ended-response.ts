@@ -9,7 +9,7 @@ import { type AnswerEvent, projectRange } from "./openai/index.ts";
 import { ResponseCollector, type ResponseEnd } from "./responses/index.ts";
 import type { SessionRecord } from "./session-record.ts";
 
-export interface EndParts {
+interface EndParts {
   readonly kept: Pick<KeptResponses, "ended">;
   readonly names: Names;
   readonly closing: AbortSignal;
@@ -28,7 +28,7 @@ export async function endWrites(
 }
 
 /** Undefined when the answer has no end. */
-export function endedResponse(
+function endedResponse(
   events: readonly AnswerEvent[],
   { responseId: id, createdSeconds: createdS, model, streamId }: AnswerRef,
   { names, principal }: { readonly names: Names; readonly principal: string },

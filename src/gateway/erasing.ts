@@ -24,7 +24,7 @@ export interface Erasing extends Pick<SealedRowsOptions, "tables" | "sealer"> {
   readonly isDryRun: boolean;
 }
 
-export interface Erased {
+interface Erased {
   readonly rows: number;
   /** The names of the rows by which retries find answers. */
   readonly answers: readonly string[];

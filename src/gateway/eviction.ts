@@ -17,7 +17,7 @@ export interface Parked {
   readonly canGo: boolean;
 }
 
-export interface Newcomer extends Pick<Parked, "principal" | "bytes"> {
+interface Newcomer extends Pick<Parked, "principal" | "bytes"> {
   /** How many sessions of its principal may wait, if its API key says so. */
   readonly countMax: number | undefined;
   /** Of one that is read back: those that have waited for less time are not too many because of it. */
@@ -45,7 +45,7 @@ export function newcomerOf(
   return { principal, bytes: parkedBytes(historyBytes), countMax: parkedMax, sinceMs };
 }
 
-/** `newcomer`: about to wait, and not among those who do. */
+/** `newcomer`: a session that is about to wait, and is not counted among the waiting ones. */
 export function crowdedOut<One extends Parked>(
   waiting: readonly One[],
   newcomer: Newcomer | undefined,

@@ -17,7 +17,7 @@ import type { Saying } from "./said-results.ts";
 import type { SessionStore } from "./session-store.ts";
 import { loggedEvents } from "./stream-events.ts";
 
-export interface FollowedAnswersParts extends Pick<GatewayOptions, "clientOf"> {
+interface FollowedAnswersParts extends Pick<GatewayOptions, "clientOf"> {
   readonly store: Pick<SessionStore, "byStream" | "readElsewhere">;
   readonly tasks: BackgroundTasks;
   readonly environment: Pick<Environment, "after">;

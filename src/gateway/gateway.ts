@@ -31,7 +31,7 @@ import { saying } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
 import { canTake, isCounted } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
-import { checkpointOf, newSession, type OpenSession } from "./session-record.ts";
+import { checkpointOf, newSession, type OpenSession, type SessionRecord } from "./session-record.ts";
 import { SharedLimits } from "./shared-limits.ts";
 import { mayAsk, payerOf } from "./spending.ts";
 import { SessionStore } from "./session-store.ts";
@@ -80,7 +80,8 @@ export class Gateway implements GatewayAnswers {
     const tasks = new BackgroundTasks(onBug, isShared);
     const now = (): number => environment.now();
     const given = new GivenAnswers({ rows, names, now, neighbours });
-    const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
+    const onRemoved = neighbours && ((record: SessionRecord) => this.shared?.removed(record));
+    const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs, onRemoved });
     const sharing = { rows, names, store, tasks, environment };
     this.shared = neighbours && new SharedLimits({ ...sharing, neighbours });
     const { counters } = this;
@@ -302,7 +303,7 @@ export class Gateway implements GatewayAnswers {
     try {
       // From here on a retry finds the answer, also after a restart.
       if (!isShared) await session.save(writes);
-      else if (await this.#retries.isStopped(call)) void session.feed({ kind: "end", why: "stopped" });
+      else if (await this.#retries.isStopped(call)) session.stop();
     } catch (cause) {
       response.delivered(false);
       throw cause;

@@ -27,7 +27,7 @@ const GONE_MAX = 256;
 const NAMES_KEPT_MS = 60 * 60_000;
 
 /** A response with an answer, in progress or ended. */
-export interface GivenResponse {
+interface GivenResponse {
   delivery: Delivery;
 }
 
@@ -67,7 +67,7 @@ export class GivenAnswer {
   }
 }
 
-export interface GivenAnswersOptions {
+interface GivenAnswersOptions {
   readonly rows: SealedRows;
   readonly names: Names;
   readonly now: () => number;
@@ -175,7 +175,7 @@ export class GivenAnswers {
     return this.#options.rows.put(RESPONSES, key, this.#encoded(record), ttlMs);
   }
 
-  /** Over what its request has found: of two nodes with the same key the second one is told. */
+  /** Replaces the row that the request has read. Where two nodes write for the same key, the write of the second one is refused. */
   async namedWrite(key: string, record: ResponseRecord, ttlMs: number): Promise<TableWrite> {
     const { rows, neighbours } = this.#options;
     const put = await rows.put(RESPONSES, key, this.#encoded(record), ttlMs);

@@ -14,7 +14,7 @@ export {
 export { eraseRows } from "./erasing.ts";
 export type { HeldStream, HeldStreams } from "./left-streams.ts";
 export type { Neighbours } from "./neighbours.ts";
-export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
+export { GATEWAY_LIMITS, GATEWAY_STREAMS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 export type { ListedModel } from "./openai/index.ts";
 export type { Workspace } from "./own-execs.ts";
 export type { Spending } from "./spending.ts";

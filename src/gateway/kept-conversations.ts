@@ -52,7 +52,7 @@ type Conversation = z.infer<typeof CONVERSATION>;
 /** The conversation that a request is of, as it has read it. */
 export type ReadConversation = Pick<FoundConversation, "id" | "entryCount" | "isBusy">;
 
-export interface KeptConversationsParts {
+interface KeptConversationsParts {
   readonly rows: SealedRows;
   readonly names: Names;
   readonly limits: Pick<GatewayLimits, "responseTtlMs">;

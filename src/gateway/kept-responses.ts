@@ -59,7 +59,7 @@ export interface Keeping {
   readonly conversation?: ReadConversation | undefined;
 }
 
-export interface KeptResponsesParts {
+interface KeptResponsesParts {
   readonly rows: SealedRows;
   readonly names: Names;
   readonly limits: Pick<GatewayLimits, "responseTtlMs" | "graceMs" | "backgroundMs">;

@@ -39,7 +39,7 @@ export interface Opening {
   open(client: Client, how: Required<Pick<OpenOptions, "first" | "conversation">>): Promise<ClientStream>;
 }
 
-export interface LeftStreamsParts {
+interface LeftStreamsParts {
   readonly held?: HeldStreams | undefined;
   /** True for a stream of which the gateway has a session. */
   readonly isKnown: (streamId: string) => boolean;

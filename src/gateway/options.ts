@@ -11,8 +11,11 @@ import type { ListedModel } from "./openai/index.ts";
 import type { Workspace } from "./own-execs.ts";
 import type { Spending } from "./spending.ts";
 
+/** For the streams of its clients. One that runs degraded has no log, and a gateway answers from the log. */
+export const GATEWAY_STREAMS = { allowDegraded: false } as const;
+
 export interface GatewayOptions {
-  /** One principal's way to the server, the same object each time. It has no tools: execs are the OpenAI client's to carry out. */
+  /** One principal's way to the server, the same object each time. It has no tools: execs are the OpenAI client's to carry out. Its streams are as `GATEWAY_STREAMS` says. */
   readonly clientOf: (principal: string) => Client;
   readonly tables: TableStore;
   /** Seals rows under the home key. */

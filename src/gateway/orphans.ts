@@ -12,7 +12,7 @@ import { livesElsewhere, type Neighbours } from "./neighbours.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { Takeovers } from "./takeovers.ts";
 
-export interface OrphansParts {
+interface OrphansParts {
   readonly neighbours: Neighbours;
   readonly takeovers: Takeovers;
   readonly environment: Pick<Environment, "now" | "after">;

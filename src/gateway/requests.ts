@@ -36,7 +36,7 @@ import { sentContent } from "../client/sent-content.ts";
 /** Of chunk 0; the ids, tools and system prompt need the rest. */
 const PREFETCHED_BYTES_MAX = LIMITS.chunkBytesMax / 2;
 
-export interface TurnRequest {
+interface TurnRequest {
   readonly request: AnswerRequest;
   readonly model: string;
   readonly conversationId: string;
@@ -142,7 +142,7 @@ function prefetched(written: readonly WrittenBlob[]): Record<"travelling" | "lef
   return { travelling, left };
 }
 
-export interface ResultContext {
+interface ResultContext {
   readonly options: MessageInitShape<typeof StepOptionsSchema>;
   /** Puts what is too large for a chunk beside the stream. */
   readonly upload: (bytes: Uint8Array) => Promise<string>;
@@ -160,7 +160,7 @@ export function resultBodies(
   context: ResultContext,
 ): Promise<readonly Uint8Array[]> {
   return Promise.all([
-    // The calls are answered once, so they name what is said with their results: said again, it is heard once (A8).
+    // The calls are answered once, so their id names the words that come with their results. A retry sends these words under the same id, and the turn takes them once (A8).
     ...said.map((line, at) => sayAction(line, `${results[0]?.[0].execId ?? ""} ${at}`, context)),
     ...results.map(([pending, line]) => toolResult(pending, line, context)),
   ]);
@@ -192,7 +192,7 @@ async function toolResult(call: PendingCall, line: ToolLine, context: ResultCont
   });
 }
 
-/** What is said behind tool results: the model gets it with them, in the client's own form. */
+/** The user's words behind tool results: the model gets them with the results, in the client's own form. */
 async function sayAction(line: SaidLine, messageId: string, { upload }: ResultContext): Promise<Uint8Array> {
   const { history, files } = toChatMessages([line]);
   await Promise.all([...files.values()].map(upload));

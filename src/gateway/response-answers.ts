@@ -26,7 +26,7 @@ import { noResponse } from "./refusals.ts";
 import type { Returns } from "./returns.ts";
 import type { Sessions } from "./sessions.ts";
 
-export interface ResponseAnswersParts {
+interface ResponseAnswersParts {
   readonly kept: KeptResponses;
   readonly sessions: Sessions;
   readonly returns: Returns;

@@ -22,7 +22,7 @@ import { answerStopped } from "./refusals.ts";
 import type { AnswerRef, ResponseRecord } from "./session-record.ts";
 import type { Stops } from "./stops.ts";
 
-export interface RetryLimits {
+interface RetryLimits {
   /** How long a response that has ended can be asked for again. */
   readonly graceMs: number;
   /** How long the answer is findable while its response is open, or a crash hides what became of it. */
@@ -30,7 +30,7 @@ export interface RetryLimits {
   readonly idempotencyTtlMs: number;
 }
 
-export interface RetryParts {
+interface RetryParts {
   readonly given: GivenAnswers;
   readonly kept: Pick<KeptResponses, "begin">;
   readonly conversations: Pick<KeptConversations, "append" | "inTurn">;
@@ -47,7 +47,7 @@ type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey" | "ret
 /** How a response reports what becomes of it. */
 export type Delivered = Required<Pick<Answer, "delivered" | "arrived">>;
 
-export const NO_DELIVERY: Delivered = { delivered: () => undefined, arrived: () => undefined };
+const NO_DELIVERY: Delivered = { delivered: () => undefined, arrived: () => undefined };
 
 export class Retries {
   readonly #parts: RetryParts;

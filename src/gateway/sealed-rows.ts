@@ -13,7 +13,7 @@ import type { Environment } from "../transport/environment.ts";
 
 const PAGE_ROWS = 256;
 /** Longer than a busy client takes to its next request, and shorter than a person takes to restart a server. */
-export const BEHIND_MS = 100;
+const BEHIND_MS = 100;
 
 /** The version of no row, as the store counts. */
 export const NO_ROW: number = 0 satisfies typeof STORED;

@@ -10,7 +10,7 @@ import { type AgentServerMessage } from "../protocol/messages.ts";
 import { answerOwnExec, type Workspace } from "./own-execs.ts";
 import { encodeClient } from "../turn/messages.ts";
 
-export interface ServerRequestParts {
+interface ServerRequestParts {
   readonly stream: ClientStream;
   /** For execs that are not the client's. */
   readonly workspace: Workspace | undefined;

@@ -177,7 +177,9 @@ export class SessionDriver {
     if (clock === "none") return;
     const { kind, delayMs } = ringOf(clock, this.record, limits, environment.now());
     this.#stopClock = environment.after(delayMs, () => {
-      tasks.run(kind === "rest" ? this.feed({ kind }) : this.#rings(clock, this.#stopClock));
+      // Behind its pause a log that is still being read may have the turn's end: the session would not hear of it.
+      if (kind === "rest" && this.#memory.isBehind) return this.#setClock(clock);
+      return tasks.run(kind === "rest" ? this.feed({ kind }) : this.#rings(clock, this.#stopClock));
     });
   }
 
@@ -210,6 +212,11 @@ export class SessionDriver {
     });
   }
 
+  /** Stops its turn. No caller waits for it. */
+  stop(): void {
+    this.#context.tasks.run(this.feed({ kind: "end", why: "stopped" }));
+  }
+
   /** Other nodes know nothing of what waits in this process. */
   #note(more: readonly TableWrite[] = []): Promise<void> {
     if (more.length > 0 || this.#claim !== undefined) return this.save(more);
@@ -225,7 +232,7 @@ export class SessionDriver {
     }
   }
 
-  /** Another node has written the record: nothing is written here any more, and readers go on from the log. */
+  /** Another node has written the record: this node writes nothing any more, and its readers continue from the log. */
   letGo(): void {
     this.isFenced = true;
     this.#context.onMoved(this);
@@ -335,7 +342,7 @@ export class SessionDriver {
     try {
       for await (const { eventId, body } of isPast ? pastEvents(stream, 0) : stream.events) {
         if (this.#stream !== stream) break;
-        if (body.length > 0) await this.#hear(stream, { eventId, body });
+        if (body.length > 0) await this.#hear(stream, eventId, body);
         if (this.#memory.heard(eventId)) this.#changes.notify();
       }
     } catch (cause) {
@@ -349,17 +356,13 @@ export class SessionDriver {
     else this.#memory.finish(failure ?? (isOver ? undefined : cutOff()));
     // The server has no such turn any more, or a client that keeps journals has none of it: a retry is answered from its log if there is one, and all else by a fresh stream.
     const isGone = isPast ? !this.#context.closing.aborted : (await stream.ended) === "lost";
-    const isLost = isGone && !isOver;
     if (isPast) stream.leave();
-    await this.feed({ kind: isLost ? "lost" : "over" }).catch((cause: unknown) => {
-      if (!this.isFenced) throw cause;
-    });
+    const over = this.feed({ kind: isGone && !isOver ? "lost" : "over" });
+    this.#context.tasks.run(over);
+    await over.catch(() => undefined);
   }
 
-  async #hear(
-    stream: ClientStream,
-    { eventId, body }: { readonly eventId: number; readonly body: Uint8Array },
-  ): Promise<void> {
+  async #hear(stream: ClientStream, eventId: number, body: Uint8Array): Promise<void> {
     const { workspace, onBug, names, environment } = this.#context;
     const message = decodeServer(body);
     if (stream.role === "writer") void answerServer({ stream, workspace, onBug }, message, body);
@@ -377,11 +380,9 @@ export class SessionDriver {
     if (pause === undefined) return;
     const writes = await endWrites(this.#memory, this.record, this.#context);
     const owner = { principal: this.record.principal, streamId: this.record.answer.streamId };
-    const { checkpoint } = this.#reading;
-    await this.feed(
-      { kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs: environment.now() },
-      { bodies: [], writes },
-    );
+    const [{ checkpoint }, nowMs] = [this.#reading, environment.now()];
+    const paused = { kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs } as const;
+    await this.feed(paused, { bodies: [], writes });
     if (this.#stream !== stream) return;
     this.#memory.settle(eventId);
     this.#changes.notify();

@@ -86,7 +86,7 @@ const RESPONSE = z.object({
   delivery: z.enum(["open", "flushed", "confirmed", "closed", "lost"]).default("open"),
 });
 
-/** What was answered to a request, for those who ask again. */
+/** The answer to a request, kept for its retries. */
 export type ResponseRecord = z.infer<typeof RESPONSE>;
 
 type Beginning = Omit<SessionRecord, "state" | "head" | "pending" | "answered" | "steps" | "updatedMs">;
@@ -163,14 +163,14 @@ function decode<Schema extends z.ZodType>(
   }
 }
 
-export interface ClockLimits {
+interface ClockLimits {
   readonly graceMs: number;
   readonly sessionTtlMs: number;
   readonly restMs: number;
 }
 
 /** What the clock of a session without a reader says, and when. */
-export interface Ring {
+interface Ring {
   readonly kind: "clock" | "rest";
   readonly delayMs: number;
 }

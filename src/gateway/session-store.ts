@@ -21,13 +21,15 @@ export const READERS = "gateway_readers";
 /** Said once a second. */
 const READERS_MS = 5_000;
 
-export interface SessionStoreOptions {
+interface SessionStoreOptions {
   readonly rows: SealedRows;
   /** The answers that go with a session. */
   readonly given: GivenAnswers;
   readonly names: Names;
   /** How long a session waits. */
   readonly ttlMs: number;
+  /** The record is gone. */
+  readonly onRemoved?: ((record: SessionRecord) => void) | undefined;
 }
 
 /** The version of the record that its owner wrote last; every write of the record compares it. Undefined: no other node can write it. */
@@ -96,7 +98,7 @@ export class SessionStore implements SessionLookup {
 
   async remove(record: SessionRecord, { withResponses, more = [], claim }: RemoveOptions): Promise<void> {
     const gone = (table: string, key: string): TableWrite => ({ kind: "delete", table, key });
-    const { rows, given } = this.#options;
+    const { rows, given, onRemoved } = this.#options;
     const responses = withResponses ? record.responses : [];
     given.forget(responses);
     await rows.batch([
@@ -106,6 +108,7 @@ export class SessionStore implements SessionLookup {
       ...more,
     ]);
     if (claim !== undefined) claim.version = NO_ROW;
+    onRemoved?.(record);
   }
 
   async byTool(principal: string, toolId: string): Promise<SessionRecord | undefined> {

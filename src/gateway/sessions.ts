@@ -12,6 +12,7 @@
  */
 import { KeyedQueue } from "../async/keyed-queue.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { PassingMap } from "../protocol/passing.ts";
 import type { AnswerMemory } from "./answer-memory.ts";
 import type { AnswerRef } from "./answer-ref.ts";
 import { FollowedAnswers, type Place } from "./followed-answers.ts";
@@ -31,7 +32,7 @@ import type { SharedLimits } from "./shared-limits.ts";
 import type { Stops } from "./stops.ts";
 import { Takeovers } from "./takeovers.ts";
 
-export interface SessionsParts extends Omit<
+interface SessionsParts extends Omit<
   SessionContext,
   "writes" | "closing" | "onParking" | "onUnreadable" | "onGone" | "onMoved" | "isReadElsewhere" | "limits"
 > {
@@ -53,7 +54,7 @@ export class Sessions implements SessionLookup {
   readonly #parts: SessionsParts;
   readonly #context: SessionContext;
   readonly #closing = new AbortController();
-  readonly #byStream = new Map<string, SessionDriver>();
+  readonly #byStream = new PassingMap<string, SessionDriver>();
   /** Those that another node has taken, while their streams are being left. */
   readonly #leaving = new Map<string, Promise<void>>();
   readonly #followed: FollowedAnswers;
@@ -129,7 +130,7 @@ export class Sessions implements SessionLookup {
 
   /** A session whose stream is about to be opened. Throws when its principal may have no more. */
   begin(record: SessionRecord): SessionDriver {
-    // The server has told its client to retry: a turn that begins now would be paid for and never read.
+    // The client gets an error that says to retry. A turn that begins now would be paid for and never read.
     if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");
     const { principal } = record;
     const refused = this.#of(principal).find(({ state }) => state.at === "ending" && state.why === "no_room");
@@ -201,8 +202,7 @@ export class Sessions implements SessionLookup {
     const session = this.#add(state, version);
     await session.carryOut(effects);
     // The process before this one had no time to end it.
-    if (await this.#parts.stops.has(record.responses))
-      this.#parts.tasks.run(session.feed({ kind: "end", why: "stopped" }));
+    if (await this.#parts.stops.has(record.responses)) session.stop();
     return session;
   }
 
@@ -282,7 +282,7 @@ export class Sessions implements SessionLookup {
     await this.stopAll(isMeant);
     for (const record of (await store.list()).filter(isMeant)) {
       const { state, answer } = record;
-      // Another node runs it, or waits for its results: that one is fenced by the missing row, and told by the stream's end.
+      // Another node runs it, or waits for its results: the missing row fences that one, and it hears of the stream's end.
       if (state !== "finished" && this.takeovers !== undefined) await this.stop(principal, answer.streamId);
       await store.remove(record, { withResponses: true });
     }

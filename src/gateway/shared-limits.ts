@@ -16,7 +16,7 @@ import type { SessionStore } from "./session-store.ts";
 import { SharedPlaces, type TakenPlace } from "./shared-places.ts";
 import { SharedRates } from "./shared-rates.ts";
 
-export interface SharedLimitsParts {
+interface SharedLimitsParts {
   readonly rows: SealedRows;
   readonly names: Names;
   readonly neighbours: Neighbours;
@@ -63,9 +63,15 @@ export class SharedLimits implements SpentElsewhere {
   async admitBackground(principal: string, apiKeyId: string, streamId: string, max: number): Promise<void> {
     const isRunning = (record: SessionRecord | undefined, isYoung: boolean): boolean =>
       record === undefined ? isYoung : record.state === "generating" && record.isBackground === true;
-    const name = ["background", principal, apiKeyId];
+    const name = background(principal, apiKeyId);
     const taken = await this.#takeFor(name, { principal, streamId, max, isLasting: isRunning });
     if (taken.length > 0) throw tooManyInBackground(max);
+  }
+
+  /** Of an answer in the background whose record is gone, only its place would be left, and young. No removal waits for that. */
+  removed({ principal, apiKeyId, isBackground, answer }: SessionRecord): void {
+    const [{ tasks }, name] = [this.#parts, background(principal, apiKeyId)];
+    if (isBackground === true) tasks.run(this.#places.leave(name, answer.streamId));
   }
 
   /** A session begins to wait. Resolves with the stream of the one that has to make room for it, if one has to. */
@@ -94,4 +100,8 @@ export class SharedLimits implements SpentElsewhere {
     };
     return this.#places.take(name, { id, max, isOver });
   }
+}
+
+function background(principal: string, apiKeyId = ""): readonly string[] {
+  return ["background", principal, apiKeyId];
 }

@@ -5,7 +5,7 @@
  *
  * A holder says when it leaves, or dies before it can. So the holders are looked at when all places are taken: those that are over by then make room.
  *
- * Invariant: no more than `max` places under a name are taken at once by those who are not over.
+ * Invariant: requests that are not over hold at most `max` places under a name at once.
  */
 import { z } from "zod";
 import type { Environment } from "../transport/environment.ts";
@@ -28,7 +28,7 @@ const TAKEN = z.object({
 
 export type TakenPlace = z.infer<typeof TAKEN>;
 
-export interface SharedPlacesParts {
+interface SharedPlacesParts {
   readonly rows: SealedRows;
   readonly names: Names;
   /** The name of this process. */
@@ -50,7 +50,7 @@ export class SharedPlaces {
     this.#parts = parts;
   }
 
-  /** Takes a place, or keeps the one that it has. Resolves with those who have them, oldest first, when there is none left; else with nothing. */
+  /** Takes a place, or keeps the one that it has. When no place is left it resolves with the holders, oldest first; else with nothing. */
   take(name: readonly string[], { id, reads = [], max, isOver }: Wish): Promise<readonly TakenPlace[]> {
     const { self: owner, now } = this.#parts;
     return this.#change(name, async (before) => {

@@ -18,7 +18,7 @@ const KEPT_MS = 2 * 60_000;
 
 const RATE = z.object({ tokens: z.number(), returns: z.number(), atMs: z.number() });
 
-export interface SharedRatesParts {
+interface SharedRatesParts {
   readonly rows: SealedRows;
   readonly names: Names;
   readonly now: Environment["now"];

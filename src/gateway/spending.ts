@@ -17,7 +17,7 @@ export interface Spending {
 }
 
 /** A request, as far as spending is concerned. */
-export interface Spender {
+interface Spender {
   readonly apiKeyId?: string;
   readonly tokensPerDay?: number | undefined;
 }

@@ -31,8 +31,8 @@ export async function* answerEvents(source: StreamSource, fromEvent: number): Ev
   throw cutOff();
 }
 
-/** Told what a reader learns beside the events. */
-export interface LogNews {
+/** What a reader learns beside the events. */
+interface LogNews {
   /** Where the log ended when the reader came. */
   welcomed(head: number): void;
   /** Also of events that say nothing. */
@@ -119,7 +119,7 @@ export async function isWhole(
   return false;
 }
 
-/** The turn was stopped while it waited for the results of the calls that this event told. */
+/** True when the turn was stopped while it waited for the results of the calls in this event. */
 export async function isStoppedBehind(source: StreamSource, calls: number): Promise<boolean> {
   for await (const { eventId, message, isPause } of loggedEvents(source, calls)) {
     if (modelOf(message) !== undefined) return false;

@@ -15,7 +15,7 @@ import type { SessionDriver } from "./session-driver.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { SessionStore } from "./session-store.ts";
 
-export interface TakeoversParts {
+interface TakeoversParts {
   readonly neighbours: Neighbours;
   readonly store: SessionStore;
   /** The session of that stream, if it is here. */
@@ -34,7 +34,7 @@ interface Wanted {
 }
 
 /** The record of a session that waited, with its results' request, and what belongs to the same moment. */
-export interface Adopted {
+interface Adopted {
   readonly record: SessionRecord;
   readonly writes: readonly TableWrite[];
 }
@@ -72,7 +72,7 @@ export class Takeovers {
         const { row: record, version } = await store.look(principal, streamId);
         if (record?.state !== "generating") return;
         if (fromEvent !== undefined && fromEvent !== record.answer.fromEvent) return;
-        // The node that took the results of one that waited here may have died before the stream had them: nothing has told it that it moved.
+        // The node that took the results of one that waited here may have died before the stream had them: this node does not know that it moved.
         if (record.owner !== neighbours.self) waiting(streamId)?.letGo();
         if (knows(streamId)) return;
         const isWithout = hasResults && record.lacksResults === true;
@@ -149,7 +149,7 @@ export class Takeovers {
       if (HoldfastError.codeOf(cause) !== "fenced") throw cause;
       isFirst = false;
     }
-    // It goes on elsewhere, or in the session that takes its place here.
+    // Another node continues it, or the session that takes its place here.
     const rested = find(record.answer.streamId);
     if (rested?.state.at === "resting") rested.letGo();
     return isFirst ? run(record, claim.version) : undefined;

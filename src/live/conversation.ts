@@ -49,7 +49,7 @@ export interface Message {
   readonly model?: string | undefined;
 }
 
-export interface LiveParts {
+interface LiveParts {
   readonly opened: Promise<{ readonly client: BrowserClient; readonly conversations: Conversations }>;
   readonly approvals: PageApprovals;
   /** Tells the other tabs that a turn of this conversation has begun. */

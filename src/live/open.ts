@@ -19,7 +19,7 @@ import { pageTools } from "./page-tools.ts";
 export interface PageOptions extends Omit<BrowserClientOptions, "tools"> {
   /** What the model may call in this page, by name; made by `tool`. */
   readonly tools?: Readonly<Record<string, Tool>> | undefined;
-  /** Whether somebody answers what the agent asks (`questions`). Default: false, and the agent cannot ask. */
+  /** True when a person answers the agent's questions (`questions`). Default: false, and the agent cannot ask. */
   readonly answersQuestions?: boolean | undefined;
 }
 
@@ -74,7 +74,7 @@ export class LiveConversations {
     return (await this.#open()).client;
   }
 
-  /** Leaves all turns, which go on at the server. */
+  /** Leaves all turns, which continue at the server. */
   async close(): Promise<void> {
     const opened = await this.#opened;
     opened?.tabs.close();

@@ -2,7 +2,7 @@
  * The tools of a page: functions that run in this tab, and a person's yes or no before those that need one.
  *
  * The same `tool` as in a program, without files, commands and MCP servers. When and how often a tool runs is decided by the tool journal; an approval waits
- * here until somebody answers it, and is asked again after a reload.
+ * here until the person answers it, and is asked again after a reload.
  */
 import { create, fromBinary } from "../protocol/message.ts";
 import type { OfferedTools } from "../client/agent/run-request.ts";
@@ -26,7 +26,7 @@ export interface PendingApproval {
   readonly args: unknown;
 }
 
-export interface PageTools extends OfferedTools {
+interface PageTools extends OfferedTools {
   readonly tools: Tools;
   readonly approvals: PageApprovals;
 }
@@ -55,7 +55,7 @@ export class PageApprovals {
 
   ask(question: PendingApproval, signal: AbortSignal): Promise<Approval> {
     const { promise, resolve } = Promise.withResolvers<Approval>();
-    const over = (): void => resolve({ allowed: false, untilMs: 0, reason: "nobody answered" });
+    const over = (): void => resolve({ allowed: false, untilMs: 0, reason: "the person did not answer" });
     signal.addEventListener("abort", over, { once: true });
     this.#pending.set(question.id, { ...question, answer: resolve });
     this.#tell();

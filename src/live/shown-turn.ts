@@ -37,10 +37,10 @@ const WORDS: Readonly<Record<TurnEnd["reason"], string>> = {
   aborted: "It was stopped.",
   failed: "It failed.",
   lost: "The server does not know this answer any more: what came of it is kept. Send the message again.",
-  left: "This page has let go of it; it goes on at the server. Reload the page.",
+  left: "This page has let go of this turn. The turn continues at the server: reload the page.",
 };
 
-/** The turns of a conversation that are over, oldest first. What is missing here is said where it would stand. */
+/** The turns of a conversation that are over, oldest first. A turn that is missing here is replaced by a line that says so. */
 export function shownTurns({ turns }: FullConversation): readonly ShownTurn[] {
   return turns.map((turn, at): ShownTurn => {
     const rest = { end: { reason: "completed", message: "" }, usage: undefined, model: "" } as const;

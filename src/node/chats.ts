@@ -2,7 +2,7 @@
  * Answers of an application's own `/api/chat` route, made to last: every UI message stream of the AI SDK becomes a Holdfast stream.
  *
  * A route hands over a function that makes the answer. It is called once for a request, however often the request comes: what it says is on the disk before
- * anybody sees it, goes on when nobody listens, and is read again from any event. It ends when it is done, or when `stop` says so.
+ * a client sees it, continues without a reader, and is read again from any event. It ends when it is done, or when `stop` says so.
  *
  * Invariant: an answer in which a tool was called is never made a second time, because the tool's effect would happen again.
  */
@@ -279,7 +279,7 @@ async function headOf(stream: ClientStream): Promise<number | undefined> {
   return promise.finally(unwatch);
 }
 
-/** Server-sent events as the AI SDK reads them, each with its number. `until`: nothing comes behind this event, because nobody makes the answer any more. */
+/** Server-sent events as the AI SDK reads them, each with its number. `until`: nothing comes behind this event, because no server makes the answer any more. */
 function respond(stream: ClientStream, after: number, until?: number): Response {
   const texts = chunkTexts();
   const encoder = new TextEncoder();
@@ -301,7 +301,7 @@ function respond(stream: ClientStream, after: number, until?: number): Response 
       }
       const next = await stream.events.next();
       if (next.done === true) {
-        // Not the end of the answer: whoever reads asks again.
+        // Not the end of the answer: its reader asks again.
         controller.error(new HoldfastError("unavailable", "the server lets go of this answer"));
         return;
       }

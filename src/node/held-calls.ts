@@ -2,7 +2,7 @@
  * What a server does about the calls that its line holds without a run of their stream.
  *
  * A server that starts finds calls of the server before it. Those of a stream that is over, or was aborted, end at once (G4). A stream that the
- * gateway serves is continued, because what is held is no second generation (G7); streams of other clients wait for their client, who has the key.
+ * gateway serves is continued, because what is held is no second generation (G7); streams of other clients wait for their client, which has the key.
  * A stream that the store does not know may be opened again under its name, and so may be one that the gateway does not know: the gateway gets
  * both (`heldStreams`), and what no client asks for again is left to the grace period.
  */
@@ -15,7 +15,7 @@ import type { StreamStore } from "../store/index.ts";
 import { STEP_REQUESTS_MAX } from "../turn/attempts.ts";
 import { requestText } from "../turn/open-step.ts";
 
-export interface HeldCallsParts {
+interface HeldCallsParts {
   readonly line: LineClient;
   readonly streams: Pick<StreamStore, "load">;
   /** Continues the stream, of which this call is held, if it is known here, and does nothing otherwise. */

@@ -20,7 +20,7 @@ import type { TableStore } from "../store/index.ts";
 import { failure, usageError } from "./failures.ts";
 import type { Machine } from "./machine.ts";
 
-export interface HomeKeyParts {
+interface HomeKeyParts {
   readonly tables: TableStore;
   /** Other nodes have the same tables, and the same home key. */
   readonly isShared: boolean;
@@ -40,7 +40,9 @@ export async function gatewayHomeKeys(parts: HomeKeyParts): Promise<HomeKeys> {
     isShared,
     given,
     places: (scopeId) =>
-      Object.values(fileNames(scopeId)).map((name) => filePlace(directoryOf(machine), name, onNotice)),
+      Object.values(fileNames(scopeId)).map((name) =>
+        filePlace(directoryOf(machine), name, dataDir, onNotice),
+      ),
     keyLock: join(dataDir, "home-key.lock"),
   });
   if (given === undefined) await settleFile(parts, homeKey);
@@ -50,7 +52,7 @@ export async function gatewayHomeKeys(parts: HomeKeyParts): Promise<HomeKeys> {
   return keys;
 }
 
-export interface Rotated {
+interface Rotated {
   readonly keys: HomeKeys;
   /** Where the new key lies; undefined when it was given, and is for the operator to keep. */
   readonly file: string | undefined;
@@ -94,10 +96,13 @@ export function gatewaySecrets(keys: HomeKeys) {
 }
 
 /** The file of the home key that the database asks for has its proper name. */
-async function settleFile({ tables, machine, onNotice }: HomeKeyParts, homeKey: Uint8Array): Promise<void> {
+async function settleFile(
+  { tables, dataDir, machine, onNotice }: HomeKeyParts,
+  homeKey: Uint8Array,
+): Promise<void> {
   const { newest, next } = fileNames((await keptScopeId(tables)) ?? "");
   const directory = directoryOf(machine);
-  const waiting = await filePlace(directory, next, onNotice).read();
+  const waiting = await filePlace(directory, next, dataDir, onNotice).read();
   if (waiting.kind === "found" && nodeSealing().equal(waiting.homeKey, homeKey))
     moveOver(join(directory, next), join(directory, newest));
 }

@@ -1,7 +1,7 @@
 /**
  * The life of a line: where it listens, how it is found again, and how it is started.
  *
- * One line for each data directory: who starts it holds the directory's lock of the line, and looks first whether there is one. It listens in a
+ * One line for each data directory: a server that starts it holds the directory's lock of the line, and looks first whether there is one. It listens in a
  * runtime directory that is closed to other users, since the path of a socket ends at 107 bytes and a data directory may be anywhere. It is
  * started detached, in a session of its own, so that it outlives the server, its terminal and its process group.
  *

@@ -39,7 +39,7 @@ export class ModelCalls {
       holdsCalls,
       call: (call) => this.#call(model, call),
       waysOf: (modelId, options) => model.waysOf?.(modelId, options) ?? RESTART_ONLY,
-      noteContinued: (modelId, how) => model.noteContinued?.(modelId, how),
+      noteContinued: (...noted) => model.noteContinued?.(...noted),
       done: (call) => model.done?.(call),
     };
   }

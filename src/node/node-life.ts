@@ -19,7 +19,7 @@ export async function livingNodes(tables: Pick<TableStore, "list">): Promise<Rea
   return keys;
 }
 
-export interface NodeLife extends Neighbours {
+interface NodeLife extends Neighbours {
   /** The others take over at once what this process had. */
   close(): Promise<void>;
 }

@@ -9,7 +9,7 @@ import { Conversations, type ConversationsOptions } from "../client/index.ts";
 import { given } from "../protocol/given.ts";
 import type { ToolSet } from "../tools/tool-set.ts";
 
-export interface ConversationParts extends Pick<ConversationsOptions, "onQuery" | "environment"> {
+interface ConversationParts extends Pick<ConversationsOptions, "onQuery" | "environment"> {
   readonly client: Omit<NodeClientOptions, "tools">;
   /** Made first, because the client needs them; the conversations are there when a tool runs. Default: none. */
   readonly tools?: ((conversations: () => Conversations) => ToolSet | Promise<ToolSet>) | undefined;

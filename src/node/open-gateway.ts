@@ -14,6 +14,7 @@ import { keyDirectory, thisPlatform } from "../client-node/scope.ts";
 import { tableJournalStore } from "../client-node/table-journal-store.ts";
 import {
   Gateway,
+  GATEWAY_STREAMS,
   type ListedModel,
   type Neighbours,
   type ProviderSide,
@@ -52,7 +53,7 @@ export interface GatewayGround {
   close(): Promise<void>;
 }
 
-export interface GroundParts {
+interface GroundParts {
   readonly models: ProviderModels;
   readonly dataDir: string;
   readonly machine: Machine;
@@ -76,7 +77,7 @@ export async function openGround(parts: GroundParts): Promise<GatewayGround> {
   };
 }
 
-export interface GatewayParts {
+interface GatewayParts {
   readonly server: Server;
   readonly store: Omit<ServerStore, "hostId" | "letters">;
   /** What API keys have spent at this server's models. Default: it is counted nowhere, and those that have a limit are refused. */
@@ -91,6 +92,7 @@ export interface GatewayParts {
   /** How many streams of one principal are open at most. */
   readonly openStreamsMax: number;
   readonly responseTtlMs: number;
+  readonly sessionTtlMs: number;
   readonly line: LineClient | undefined;
 }
 
@@ -114,7 +116,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   let isStoreOver = false;
   void store.failed.then(() => (isStoreOver = true));
   const onBug = (bug: unknown): void => {
-    // That the store refuses what it is asked is said once, where it failed; a store that is being closed refuses, too.
+    // The log has the store's failure already, from where it failed. A store that is being closed refuses calls, too.
     if (isStoreOver && bug instanceof HoldfastError && bug.code === "unavailable") return;
     logger.error({ err: bug }, "the gateway made a mistake");
   };
@@ -134,7 +136,11 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
             return (text) => hexOf(sealing.secretName(streamKey, text));
           })
         : undefined,
-    limits: { openStreamsMax: parts.openStreamsMax, responseTtlMs: parts.responseTtlMs },
+    limits: {
+      openStreamsMax: parts.openStreamsMax,
+      responseTtlMs: parts.responseTtlMs,
+      sessionTtlMs: parts.sessionTtlMs,
+    },
     tables,
     ...gatewaySecrets(keys),
     isReusing: machine.env["HOLDFAST_SESSION_REUSE"] !== "0",
@@ -156,6 +162,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
         principal,
         journals,
         forgetsEnded: true,
+        stream: GATEWAY_STREAMS,
         credentials,
         onBug,
         onStall: (news) => {

@@ -30,6 +30,7 @@ export interface StoreParts {
   readonly machine: Machine;
   /** Called again and again while a large database is read. */
   readonly onReading: (progress: ScanProgress) => void;
+  readonly onNotice: (message: string) => void;
 }
 
 /** Streams, tables and blobs, wherever they are. */
@@ -71,10 +72,10 @@ async function openFile({ dataDir, counters, machine, onReading }: StoreParts): 
 const SLOW_OPEN_MS = 1_000;
 
 async function openShared(
-  { dataDir, counters, machine, storePatienceMs: patienceMs }: StoreParts,
+  { dataDir, counters, machine, storePatienceMs: patienceMs, onNotice }: StoreParts,
   address: string,
 ): Promise<ServerStore> {
-  // The driver is loaded by those who use it.
+  // Only a server that uses the driver loads it.
   const { openPostgresStore } = await import("../store/postgres/index.ts");
   const lock = lockFile(lockPathOf(join(dataDir, DATABASE_FILE)));
   try {
@@ -88,6 +89,11 @@ async function openShared(
         counters.appendBytes.add(bytes);
       },
     });
+    if (store.isPooled) {
+      onNotice(
+        "PostgreSQL is behind a transaction pooler: nodes only poll, so clients of other nodes read up to a second later",
+      );
+    }
     const close = async (): Promise<void> => {
       await store.close();
       lock.release();

@@ -57,6 +57,8 @@ export interface ServeOptions {
   readonly openStreamsMax?: number | undefined;
   /** How long the gateway keeps a response that can be asked for by its id. Default: 30 days. */
   readonly responseTtlMs?: number | undefined;
+  /** How long a turn of the gateway waits for the results of its tools. Default: 30 minutes. */
+  readonly sessionTtlMs?: number | undefined;
   /** Tokens that an API key without a limit of its own may spend in a day of UTC. Default: any number. */
   readonly tokensPerDay?: number | undefined;
   /** How long a stream is kept after its last activity. Default: two hours. */
@@ -89,6 +91,7 @@ export const SERVE_DEFAULTS = {
   port: 4600,
   openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
   responseTtlMs: GATEWAY_LIMITS.responseTtlMs,
+  sessionTtlMs: GATEWAY_LIMITS.sessionTtlMs,
   retentionMs: RETENTION.retentionMs,
   storePauseMs: STORE_LIFE.pauseMs,
   /** Longer than a server takes to restart, shorter than a client's patience. */
@@ -128,6 +131,7 @@ const SCHEMA = fields({
   upstreamServer: z.optional(httpUrl()),
   openStreamsMax: z.optional(whole(1)),
   responseTtlMs: z.optional(whole(1)),
+  sessionTtlMs: z.optional(whole(1)),
   tokensPerDay: z.optional(whole(1, TOKENS_MAX)),
   retentionMs: z.optional(whole(1)),
   storePauseMs: z.optional(whole(1)),

@@ -7,13 +7,12 @@
 import { join, resolve } from "node:path";
 import { createAgent, type ModelInfo } from "../agent/index.ts";
 import { createModels } from "../agent/models/index.ts";
-import type { LineClient } from "../agent/models/line/line-client.ts";
 import { gatewayHttp, type OpenSession } from "../gateway/index.ts";
 import type { Durability } from "../protocol/frames.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { type Application, LastingServer, newServerCounters, type Spending } from "../server/index.ts";
 import { DATABASE_FILE } from "../store/index.ts";
-import { given } from "../protocol/given.ts";
+import { BrokenAnswers } from "./broken-answers.ts";
 import { countingTokens } from "./counting-tokens.ts";
 import { defaultDataDir, makeDataDir } from "./data-dir.ts";
 import { failure, systemCode } from "./failures.ts";
@@ -25,11 +24,12 @@ import { openLine } from "./line-life.ts";
 import { isEveryAddress, isLoopback } from "./loopback.ts";
 import { thisMachine } from "./machine.ts";
 import { ModelCalls } from "./model-calls.ts";
-import { type GatewayGround, modelsOf, openGround } from "./open-gateway.ts";
+import { modelsOf, openGround } from "./open-gateway.ts";
 import { pageFile } from "./page-file.ts";
 import { checkServeOptions, defaultPort, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
 import { SAVED_BY, tellingSaved } from "./saved.ts";
 import { serverLog } from "./server-log.ts";
+import { type Running, takeDown } from "./take-down.ts";
 import { SignInLinks } from "./sign-in-links.ts";
 import { Telemetry } from "./telemetry/telemetry.ts";
 import {
@@ -76,7 +76,10 @@ export interface RunningServer {
   readonly givenUp: Promise<Error>;
   /** Ends at the provider every model call that this server has under way; for a process that must end at once. */
   cancelCalls(): Promise<void>;
-  /** Tells clients, and stops in order. Nothing acknowledged is lost. Model calls under way first have `drainMs` to end; the line holds the rest. */
+  /**
+   * Tells clients, and stops in order. Nothing acknowledged is lost. Model calls under way first have `drainMs` to end; the line holds the rest. All waiting is over a
+   * second behind that; without `drainMs` calls have no time, and requests under way five seconds.
+   */
   close(options?: { readonly drainMs?: number }): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -88,22 +91,27 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   const dataDir = resolve(options.data ?? defaultDataDir(machine));
   const { host = SERVE_DEFAULTS.host, port = defaultPort(machine.env) } = options;
   const { openStreamsMax = SERVE_DEFAULTS.openStreamsMax } = options;
-  const { responseTtlMs = SERVE_DEFAULTS.responseTtlMs } = options;
+  const { responseTtlMs = SERVE_DEFAULTS.responseTtlMs, sessionTtlMs = SERVE_DEFAULTS.sessionTtlMs } =
+    options;
   const { retentionMs = SERVE_DEFAULTS.retentionMs, storePauseMs = SERVE_DEFAULTS.storePauseMs } = options;
   makeDataDir(dataDir, onNotice);
   const running: Running = {};
+  const breaks = new BrokenAnswers();
   const line = options.line === true ? openLine({ dataDir, machine, onNotice }) : undefined;
   const models = createModels({
     providers: options.providers ?? {},
     models: options.models ?? {},
     environment: machine.env,
     line,
-    onBroke: (provider, { phase, why: cause }) =>
-      logger.info({ provider, phase, cause }, "a provider's answer broke"),
-    onContinued: (how) => {
+    onBroke: (provider, { phase, why: cause }, of) => {
+      const stream = breaks.note(of, "broke", `${phase}/${cause}`);
+      logger.info({ provider, phase, cause, stream }, "a provider's answer broke");
+    },
+    onContinued: (how, of) => {
+      const stream = breaks.note(of, "continued", how);
       const saved = SAVED_BY[how];
       if (saved !== undefined) onSaved(saved);
-      else logger.info("a step that was cut off begins anew");
+      else logger.info({ stream }, "a step that was cut off begins anew");
     },
   });
   // Started now, so that the first call does not wait for it.
@@ -136,6 +144,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       retentionMs,
       openStreamsMax,
       responseTtlMs,
+      sessionTtlMs,
       tokensPerDay: options.tokensPerDay,
       store: address,
     };
@@ -186,6 +195,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
       mounts: [telemetry?.mount(gateway) ?? gateway],
       onRequest: telemetry?.request,
+      onAnswer: breaks.read,
       extraMetrics: () => metricsOf(lasting.standing) + models.metrics() + (line?.metrics() ?? ""),
       illness: () => lasting.illness,
       host,
@@ -204,8 +214,8 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       const { readers, sessions } = lasting.standing.gateway;
       return readers > 0 || sessions.some(({ state }) => state === "generating");
     };
-    const close = onceOnly(({ drainMs = 0 } = {}) =>
-      takeDown(running, () => calls.drain(drainMs, isAnswering)),
+    const close = onceOnly(({ drainMs } = {}) =>
+      takeDown(running, { drainMs, drain: (callsMs) => calls.drain(callsMs, isAnswering) }),
     );
     return {
       url: http.url,
@@ -232,27 +242,6 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     await takeDown(running);
     throw error;
   }
-}
-
-/** What there is so far. */
-interface Running {
-  line?: LineClient | undefined;
-  ground?: GatewayGround;
-  lasting?: LastingServer<ServeStanding>;
-  http?: HttpServer;
-  telemetry?: Telemetry | undefined;
-}
-
-async function takeDown(
-  { line, ground, lasting, http, telemetry }: Running,
-  drain?: () => Promise<void>,
-): Promise<void> {
-  // Closing the port shuts the server down; without a port it must be done here.
-  await (http?.close(given({ drain })) ?? lasting?.shutdown());
-  await lasting?.close();
-  await ground?.close();
-  line?.close();
-  await telemetry?.close();
 }
 
 function metricsOf(standing: ServeStanding): string {

@@ -28,7 +28,7 @@ export class SignInLinks {
     return `#sign-in=${token}`;
   }
 
-  /** What `make` makes, for the first that brings a good token; undefined for everybody else. A token whose `make` failed is good again. */
+  /** What `make` makes, for the first that brings a good token; undefined for all others. A token whose `make` failed is good again. */
   async redeem(token: string, make: () => Promise<string>): Promise<string | undefined> {
     const mark = hash("sha256", token);
     const untilMs = this.#open.get(mark);

@@ -8,9 +8,9 @@ import type { StallNews } from "../core/standstill.ts";
 import { streamHash } from "../server/http/access-log.ts";
 
 /** Which side noticed: the server that runs the turn, or the gateway, which is a client of it. */
-export type StallSide = "server" | "client";
+type StallSide = "server" | "client";
 
-export interface StalledStream {
+interface StalledStream {
   readonly principal: string;
   readonly idempotencyKey: string;
 }

@@ -38,19 +38,19 @@ export interface ServeStanding extends Standing {
   readonly spending: Spending;
 }
 
-export interface StandingParts extends StoreParts {
+interface StandingParts extends StoreParts {
   readonly host: string;
   readonly apiKey: string | undefined;
   readonly tokensPerDay: number | undefined;
   readonly retentionMs: number;
   readonly openStreamsMax: number;
   readonly responseTtlMs: number;
+  readonly sessionTtlMs: number;
   readonly leaseMs: number;
   readonly application: Application;
   readonly ground: GatewayGround;
   readonly line: LineClient | undefined;
   readonly logger: Logger;
-  readonly onNotice: (message: string) => void;
   /** Called before anything of this standing asks a model. */
   readonly onSpending: (spending: Spending) => void;
 }

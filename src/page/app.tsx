@@ -14,6 +14,7 @@ import { Chat } from "./chat.tsx";
 import { Composer } from "./composer.tsx";
 import { useConversationList } from "./conversation-list.ts";
 import { useModels } from "./model-list.ts";
+import { judgeKey } from "./session.ts";
 import { Sidebar } from "./sidebar.tsx";
 import { type StreamLogs } from "./stream-logs.ts";
 import { StreamView } from "./stream-view.tsx";
@@ -75,6 +76,11 @@ export function App({ conversations, logs, apiKey, signOut }: AppProps) {
   useEffect(() => {
     if (error?.code === "unauthenticated") refused();
   }, [error, refused]);
+  const isLeft = turns.at(-1)?.end?.reason === "left";
+  useEffect(() => {
+    // A revoked API key is one reason why a page has to let go of an answer.
+    if (isLeft) void judgeKey(apiKey).then((verdict) => verdict === "refused" && refused());
+  }, [isLeft, apiKey, refused]);
 
   /** `from`: the conversation goes back to before this turn first. Never rejects. */
   const say = useCallback(
@@ -95,6 +101,7 @@ export function App({ conversations, logs, apiKey, signOut }: AppProps) {
       // Not made anew with each word of an answer: every turn that is drawn would be.
       const at = latest.current.findIndex((turn) => turn.id === turnId);
       if (at !== -1) void say(text, at);
+      field.current?.focus();
     },
     [say],
   );
@@ -102,6 +109,9 @@ export function App({ conversations, logs, apiKey, signOut }: AppProps) {
   useKeys(approvals, decide, {
     KeyN: () => show(crypto.randomUUID()),
     KeyS: () => setStreamOpen(!isStreamOpen),
+    escape: () => {
+      if (isBusy) void stop();
+    },
   });
 
   return (
@@ -201,26 +211,35 @@ function useDecisions(
   );
 }
 
-/** A and D answer the oldest question, unless somebody is typing. */
+const ANSWERS = new Map<string, "allow" | "deny">([
+  ["a", "allow"],
+  ["d", "deny"],
+]);
+
+/** The keys A and D answer the oldest question, unless the person is typing. The other keys act wherever the focus is. */
 function useKeys(
   approvals: readonly PendingApproval[],
   decide: Decide,
-  withAlt: Readonly<Record<string, () => void>>,
+  acts: Readonly<Record<string, () => void>>,
 ): void {
   // With the question itself: a key that is pressed as soon as it is seen answers it.
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
-      const act = event.altKey ? withAlt[event.code] : undefined;
-      if (act !== undefined) {
+      const { target, key } = event;
+      const act = acts[event.altKey ? event.code : key === "Escape" ? "escape" : ""];
+      // Escape has closed something already, or takes back what an input method wrote.
+      if (act !== undefined && !event.defaultPrevented && !event.isComposing) {
         event.preventDefault();
         act();
       }
-      const { target, key } = event;
       const isTyping = target instanceof HTMLElement && target.matches("input, textarea, select");
       const [first] = approvals;
       if (first === undefined || isTyping || event.altKey || event.ctrlKey || event.metaKey) return;
-      if (key === "a" || key === "A") decide(first, "allow");
-      if (key === "d" || key === "D") decide(first, "deny");
+      const said = ANSWERS.get(key.toLowerCase());
+      if (said === undefined) return;
+      // The answer moves the focus to the field: the letter must not go there.
+      event.preventDefault();
+      decide(first, said);
     };
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);

@@ -1,7 +1,7 @@
 /**
  * A conversation on the screen: its turns, and how they scroll.
  *
- * New text scrolls only when the person is at the bottom; for everybody else what they read stays where it is, whatever changes above it. Of a long
+ * New text scrolls only when the person is at the bottom. Elsewhere, what the person reads stays where it is, whatever changes above it. Of a long
  * conversation the turns near what is seen are drawn. The last one is too, and those that a person has touched: what they opened there or write there is kept.
  */
 import { type ReactNode, type SyntheticEvent, useCallback, useLayoutEffect, useRef, useState } from "react";

@@ -1,5 +1,5 @@
 /**
- * Where a person writes. Enter sends, Shift and Enter begins a line, Escape stops the answer; what is typed while an answer runs stays there.
+ * Where a person writes. Enter sends, Shift and Enter begins a line; what is typed while an answer runs stays there.
  */
 import { type RefObject, useEffect, useLayoutEffect, useState } from "react";
 
@@ -27,6 +27,10 @@ export function Composer({ isBusy, field, conversation, unsent, send, stop }: Co
     if (unsent !== "") setText((before) => (before === "" ? unsent : before));
   }, [unsent]);
   useLayoutEffect(() => {
+    // A question that waits for a key has the focus already. (`autoFocus` is a browser's, and counts once for a page.)
+    if (document.activeElement?.closest(".approval") === null) field.current?.focus();
+  }, [field]);
+  useLayoutEffect(() => {
     const element = field.current;
     if (element === null) return;
     element.style.height = "auto";
@@ -52,11 +56,9 @@ export function Composer({ isBusy, field, conversation, unsent, send, stop }: Co
         aria-label="Message"
         placeholder="Message"
         rows={1}
-        autoFocus
         value={text}
         onChange={({ target }) => setText(target.value)}
         onKeyDown={(event) => {
-          if (event.key === "Escape" && isBusy) stop();
           if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
           event.preventDefault();
           submit();

@@ -1,5 +1,5 @@
 /**
- * The list of conversations, read again when something of it may have changed: here, in another tab, or while nobody looked.
+ * The list of conversations. It is read again when it may have changed: here, in another tab, or while the page was hidden.
  */
 import { useCallback, useEffect, useState } from "react";
 import type { LiveConversations } from "../react/index.ts";
@@ -26,7 +26,7 @@ export function useConversationList(
     );
   }, [conversations]);
   useEffect(() => {
-    // Why it cannot be read is said where the conversation is.
+    // The conversation itself shows why it cannot be read.
     read().catch(() => undefined);
   }, [read, changes]);
   useEffect(() => {

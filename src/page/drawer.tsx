@@ -1,7 +1,7 @@
 /**
  * The drawer "try to break it" of `holdfast demo --page`: blows, what should happen, and what did.
  *
- * An ordinary server has neither the drawer nor the routes behind it. What did happen is read from the frames that this tab saw, not from what anybody says.
+ * An ordinary server has neither the drawer nor the routes behind it. What did happen is read from the frames that this tab saw.
  */
 import { useState } from "react";
 import { BASE } from "./session.ts";
@@ -17,7 +17,7 @@ const BLOWS: readonly Blow[] = [
   {
     name: "cut",
     title: "Cut the connection",
-    should: "It is back within a second, and goes on behind the last event.",
+    should: "The connection is back within a second, and the answer continues behind the last event.",
   },
   {
     name: "silence",
@@ -28,13 +28,13 @@ const BLOWS: readonly Blow[] = [
     name: "kill",
     title: "Kill the server",
     should:
-      "SIGKILL. It starts again on the same disk. The call to the provider was held beside it: the text goes on.",
+      "SIGKILL. It starts again on the same disk. The line beside it held the call to the provider: the text continues.",
   },
   {
     name: "break",
     title: "Break the provider's stream",
     should:
-      "The answer is asked for again from its last word, and goes on at the same character. A third break of a step begins it anew.",
+      "The server asks the provider for the rest from the last word, and the text continues at the same character. After a third break the step begins anew.",
   },
 ];
 
@@ -99,7 +99,8 @@ function didWords({ rows, omitted, facts }: StreamLog, { name, rows: before }: S
     .slice(at, next === -1 ? undefined : next)
     .reduce((sum, row) => sum + replaysIn(row), 0);
   const silence = shownMs(mend.atMs - (last?.atMs ?? mend.atMs));
-  return `Nothing came for ${silence}. Then it was back: ${replayed} events replayed, ${proof}.`;
+  const events = replayed === 1 ? "event" : "events";
+  return `Nothing came for ${silence}. Then it was back: ${replayed} ${events} replayed, ${proof}.`;
 }
 
 function isMend(row: Row, what: RuleRow["mends"]): boolean {

@@ -97,7 +97,7 @@ function blockAt(lines: readonly string[], at: number, depth: number): readonly 
   if (heading !== undefined)
     return [{ kind: "heading", level: (heading["marks"] ?? "").length, text: heading["text"] ?? "" }, at + 1];
   if (RULE.test(line)) return [{ kind: "rule" }, at + 1];
-  if (TABLE_ROW.test(line) && TABLE_LINE.test(lines[at + 1] ?? "")) return tableAt(lines, at);
+  if (isTable(lines, at)) return tableAt(lines, at);
   if (depth < DEPTH_MAX) {
     if (QUOTE.test(line)) return quoteAt(lines, at, depth);
     if (ITEM.test(line)) return listAt(lines, at, depth);
@@ -151,6 +151,10 @@ function leading(line: string): number {
   return line.length - line.trimStart().length;
 }
 
+function isTable(lines: readonly string[], at: number): boolean {
+  return TABLE_ROW.test(lines[at] ?? "") && TABLE_LINE.test(lines[at + 1] ?? "");
+}
+
 function tableAt(lines: readonly string[], at: number): readonly [Block, number] {
   let end = at + 2;
   while (end < lines.length && TABLE_ROW.test(lines[end] ?? "")) end++;
@@ -165,7 +169,7 @@ function cellsOf(line: string): readonly string[] {
 
 function paragraphAt(lines: readonly string[], at: number): readonly [Block, number] {
   let end = at + 1;
-  while (end < lines.length && !interrupts(lines[end] ?? "")) end++;
+  while (end < lines.length && !interrupts(lines[end] ?? "") && !isTable(lines, end)) end++;
   return [{ kind: "paragraph", text: lines.slice(at, end).join("\n") }, end];
 }
 

@@ -9,7 +9,7 @@ export interface ListedModel {
   readonly id: string;
 }
 
-/** Empty until the server has told, and while it is away. `refused` when it does not know this browser any more. */
+/** Empty until the server has answered, and while it is away. Calls `refused` when the server does not know this browser any more. */
 export function useModels(apiKey: string, refused: () => void): readonly ListedModel[] {
   const [models, setModels] = useState<readonly ListedModel[]>([]);
   useEffect(() => {
@@ -20,7 +20,7 @@ export function useModels(apiKey: string, refused: () => void): readonly ListedM
       if (response.status === 401) refused();
       if (response.ok) setModels(listedIn(await response.json()));
     };
-    // It is away: the list is not needed to go on.
+    // The server is away: the page works without the list.
     read().catch(() => undefined);
     return () => leave.abort();
   }, [apiKey, refused]);

@@ -7,7 +7,7 @@ import type { Tool } from "../react/index.ts";
 import { fieldsOf } from "../protocol/fields.ts";
 
 /** What a person sees before a yes: the change itself, or the arguments whole. */
-export type Preview =
+type Preview =
   | { readonly kind: "diff"; readonly name: string; readonly before: string; readonly after: string }
   | { readonly kind: "arguments"; readonly text: string };
 

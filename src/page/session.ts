@@ -11,7 +11,7 @@ export const BASE = new URL(".", location.href.replace(/#.*$/, "")).href;
 const PLACE = `holdfast api key ${BASE}`;
 
 /** The token of the link by which the page was opened, once. */
-export function takeToken(): string | undefined {
+function takeToken(): string | undefined {
   const token = /^#sign-in=(?<token>[\w-]+)$/.exec(location.hash)?.groups?.["token"];
   if (token !== undefined) history.replaceState(null, "", location.pathname + location.search);
   return token;

@@ -26,8 +26,10 @@ export function Sidebar(props: SidebarProps) {
       className="sidebar"
       id="conversations"
       aria-label="Conversations"
-      onKeyDown={({ key }) => {
-        if (key === "Escape") close();
+      onKeyDown={(event) => {
+        if (event.key !== "Escape") return;
+        event.preventDefault();
+        close();
       }}
     >
       <button type="button" className="quiet close" onClick={close}>

@@ -1,5 +1,5 @@
 /**
- * Where nobody is signed in: the link that the server prints, or an API key.
+ * What a browser without a sign-in sees: it asks for the link that the server prints, or for an API key.
  */
 import { useState } from "react";
 import { judgeKey, keepKey } from "./session.ts";

@@ -24,15 +24,15 @@ export function StatusLine({ snapshot, takeOver, isStreamOpen, toggleStream }: S
   const [tokensIn, tokensOut] = tokensOf(snapshot.turns);
   return (
     <footer className="status" data-kind={status.kind}>
-      <span role="status" aria-live="polite">
+      <span role="status" aria-live="polite" title={status.detail}>
         <span className="mark" aria-hidden="true">
           {status.mark}
         </span>
         {status.word}
         {status.detail !== "" && <span className="detail">, {status.detail}</span>}
       </span>
-      {seconds > 1 && <span>{seconds} s</span>}
-      {isBusy && eventId > 0 && <span>event {shownCount(eventId)}</span>}
+      {seconds > 1 && <span className="seconds">{seconds} s</span>}
+      {isBusy && eventId > 0 && <span className="event">event {shownCount(eventId)}</span>}
       {reconnects > 0 && (
         <span>
           nothing lost over {reconnects} {reconnects === 1 ? "reconnect" : "reconnects"}
@@ -90,7 +90,7 @@ function useReconnects({ id, turns, connection }: ConversationSnapshot): number 
   return count;
 }
 
-/** Since the word is what it is; 0 while nobody waits. */
+/** Seconds since the status has this word; 0 while the page waits for nothing. */
 function useSeconds(word: string, isWaiting: boolean): number {
   const [since, setSince] = useState({ word, ms: performance.now() });
   const [now, setNow] = useState(0);

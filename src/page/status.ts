@@ -1,11 +1,11 @@
 /**
  * The status line in words: how the stream under way is, and what became of it.
  *
- * It is said in one short sentence, the same for as long as nothing changes, because a screen reader reads it aloud. Numbers that run are beside it.
+ * The status is one short sentence, the same for as long as nothing changes, because a screen reader reads it aloud. Numbers that run are beside it.
  */
 import type { ConversationSnapshot } from "../react/index.ts";
 
-export interface Status {
+interface Status {
   /** A word for the style. */
   readonly kind: "ready" | "live" | "waiting" | "stalled" | "degraded" | "ended" | "trouble";
   readonly mark: string;
@@ -44,7 +44,7 @@ export function statusOf({
         kind: "degraded",
         mark: "◑",
         word: "degraded",
-        detail: "the server cannot store this answer; it goes on without a copy",
+        detail: "the server cannot store this answer; it continues without a copy",
       };
     case "stalled":
       return { kind: "stalled", mark: "◍", word: "stalled", detail: connection.stuck ?? "" };
@@ -73,5 +73,5 @@ const ENDS = {
   aborted: "stopped",
   failed: "the answer failed; what came of it is kept",
   lost: "the server has lost this answer; what came of it is kept",
-  left: "it goes on at the server",
+  left: "the turn continues at the server",
 } as const;

@@ -1,16 +1,21 @@
 /**
  * Both logs of one stream as this tab has seen them pass: what the client said and what the server said, with acknowledgements, replays and breaks.
  *
- * It is told frame by frame and only adds rows at its end; what an ack or a repetition changes of an earlier row is marked there. Times are this tab's, handed in.
+ * The caller hands in each frame with this tab's time. A frame adds a row at the end; an ack or a repetition marks the earlier row that it is about.
  *
  * Invariant: rows stand in the order in which their frames passed, and no more than `ROWS_MAX` are kept.
  */
 import { fromBinary } from "../protocol/message.ts";
 import type { ClientFrame, Durability, ServerFrame } from "../protocol/frames.ts";
-import { type AgentServerMessage, AgentServerMessageSchema } from "../protocol/messages.ts";
+import {
+  type AgentClientMessage,
+  AgentClientMessageSchema,
+  type AgentServerMessage,
+  AgentServerMessageSchema,
+} from "../protocol/messages.ts";
 import type { Traffic } from "../react/index.ts";
 
-export interface ChunkRow {
+interface ChunkRow {
   readonly kind: "chunk";
   readonly seqno: number;
   readonly name: string;
@@ -23,7 +28,7 @@ export interface ChunkRow {
   times: number;
 }
 
-export interface EventRow {
+interface EventRow {
   readonly kind: "event";
   readonly eventId: number;
   /** The last one of a run that was replayed together. */
@@ -36,7 +41,7 @@ export interface EventRow {
   readonly isReplay: boolean;
 }
 
-export interface PulseRow {
+interface PulseRow {
   readonly kind: "pulse";
   readonly from: "client" | "server";
   readonly atMs: number;
@@ -132,13 +137,13 @@ export class StreamLog {
   #sent(frame: ClientFrame, nowMs: number): void {
     switch (frame.kind) {
       case "attach":
-        if (frame.firstChunk !== undefined) this.#chunk(0, "run", frame.firstChunk, nowMs);
+        if (frame.firstChunk !== undefined) this.#chunk(0, frame.firstChunk, nowMs);
         return;
       case "chunk":
-        this.#chunk(frame.seqno, "chunk", frame.body, nowMs);
+        this.#chunk(frame.seqno, frame.body, nowMs);
         return;
       case "close":
-        this.#chunk(frame.seqno, "close", NOTHING, nowMs);
+        this.#chunk(frame.seqno, NOTHING, nowMs, "close");
         return;
       case "abort":
         this.#add({ kind: "rule", text: "stop", isBreak: false, atMs: nowMs });
@@ -148,7 +153,7 @@ export class StreamLog {
     }
   }
 
-  #chunk(seqno: number, name: string, body: Uint8Array, atMs: number): void {
+  #chunk(seqno: number, body: Uint8Array, atMs: number, name = chunkName(decodedChunk(body))): void {
     const bytes = body.length;
     this.facts.bytesOut += bytes;
     const again = this.#unacked.get(seqno);
@@ -227,7 +232,7 @@ export class StreamLog {
     const name = end === undefined ? nameOf(message) : `end: ${end}`;
     const bytes = body.length;
     if (eventId <= this.facts.events) this.facts.twice++;
-    // A tab that goes on from its own snapshot begins behind it.
+    // A tab that continues from its own snapshot begins behind it.
     else if (this.facts.events > 0) this.facts.missing += eventId - this.facts.events - 1;
     this.facts.events = Math.max(this.facts.events, eventId);
     this.facts.bytesIn += bytes;
@@ -314,12 +319,36 @@ export function shownMs(ms: number): string {
 
 /** Undefined for what is no message of this version. */
 export function decoded(body: Uint8Array): AgentServerMessage | undefined {
+  return orNothing(() => fromBinary(AgentServerMessageSchema, body));
+}
+
+/** The same of what the client said. */
+export function decodedChunk(body: Uint8Array): AgentClientMessage | undefined {
+  return orNothing(() => fromBinary(AgentClientMessageSchema, body));
+}
+
+function orNothing<Message>(read: () => Message): Message | undefined {
   try {
-    return fromBinary(AgentServerMessageSchema, body);
+    return read();
   } catch {
     return undefined;
   }
 }
+
+function chunkName(message: AgentClientMessage | undefined): string {
+  const kind = message?.message.case;
+  return kind === undefined ? "unknown" : CHUNK_NAMES[kind];
+}
+
+const CHUNK_NAMES = {
+  runRequest: "run",
+  execClientMessage: "tool result",
+  execClientControlMessage: "tool control",
+  kvClientMessage: "blob",
+  conversationAction: "action",
+  interactionResponse: "answer",
+  clientHeartbeat: "heartbeat",
+} as const;
 
 function nameOf(message: AgentServerMessage | undefined): string {
   const { message: outer } = message ?? {};

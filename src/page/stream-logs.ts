@@ -7,7 +7,7 @@ import { StreamLog } from "./stream-log.ts";
 
 /** Of so many streams; beyond, the one that was begun first is forgotten. */
 const STREAMS_MAX = 8;
-/** Nobody reads faster. */
+/** A person does not read faster. */
 const TELL_MS = 50;
 
 export class StreamLogs {

@@ -2,14 +2,14 @@
  * Both logs of the stream under way, side by side: for a person who doubts.
  *
  * Chunks stand at the left, events at the right, one row for each; cuts and returns are rules across both. Only the rows that can be seen are drawn, whatever
- * their number. Whoever looks at the end stays there, until they scroll up or pause.
+ * their number. A view that shows the end follows it until the person scrolls up or pauses.
  */
 import { isAtEnd } from "./at-end.ts";
 import { type KeyboardEvent, useLayoutEffect, useRef, useState } from "react";
 import { firstChars } from "../protocol/characters.ts";
 import { Drawer, isDemo } from "./drawer.tsx";
 import { plainText } from "./markdown.ts";
-import { decoded, type Row, shownMs, type StreamLog } from "./stream-log.ts";
+import { decoded, decodedChunk, type Row, shownMs, type StreamLog } from "./stream-log.ts";
 import { type StreamLogs, useStreamLog } from "./stream-logs.ts";
 import { Timeline } from "./timeline.tsx";
 
@@ -33,7 +33,7 @@ const FILTER_NAMES = ["all", "chunks", "events", "breaks", "all and heartbeats"]
 export function StreamView({ logs, name, close }: StreamViewProps) {
   const log = useStreamLog(logs, name);
   const [filter, setFilter] = useState<Filter>("all");
-  /** The rows as they were when somebody paused. */
+  /** The rows as they were when the person paused. */
   const [paused, setPaused] = useState<readonly Row[]>();
   const [picked, setPicked] = useState<Row>();
   const rows = paused ?? log?.rows.filter(FILTERS[filter]) ?? [];
@@ -133,7 +133,7 @@ function Rows({ rows, picked, pick }: RowsProps) {
   const place = useRef({ isAtEnd: true, top: 0 });
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(300);
-  // Told after the browser has laid out, of the box and of what is in it: to ask at each row would have the whole page laid out once more.
+  // The observer reports the sizes of the box and its content after the browser's layout. Asking for them at each row would lay the whole page out once more.
   useLayoutEffect(() => {
     const element = box.current;
     if (element === null || inner.current === null) return undefined;
@@ -258,22 +258,24 @@ function entryText(row: Row): string {
   switch (row.kind) {
     case "chunk": {
       const ack = row.ackMs === undefined ? "not acknowledged" : `acknowledged after ${shownMs(row.ackMs)}`;
-      return `chunk ${row.seqno}, ${row.name}, ${row.bytes} bytes\n${ack}, sent ${row.times} times`;
+      const times = row.times === 1 ? "once" : `${row.times} times`;
+      const body = inJson(decodedChunk(row.body)?.message);
+      return `chunk ${row.seqno}, ${row.name}, ${row.bytes} bytes\n${ack}, sent ${times}\n${body}`;
     }
     case "event": {
-      const message = decoded(row.body)?.message;
-      const body = JSON.stringify(
-        message,
-        (key, value: unknown) => (key === "$typeName" ? undefined : shown(value)),
-        2,
-      );
-      return `event ${row.untilId}, ${row.name}, ${row.bytes} bytes${row.isReplay ? ", replayed" : ""}\n${body ?? ""}`;
+      const body = inJson(decoded(row.body)?.message);
+      return `event ${row.untilId}, ${row.name}, ${row.bytes} bytes${row.isReplay ? ", replayed" : ""}\n${body}`;
     }
     case "pulse":
       return `heartbeat of the ${row.from}`;
     case "rule":
       return row.text;
   }
+}
+
+function inJson(message: object | undefined): string {
+  const told = (key: string, value: unknown): unknown => (key === "$typeName" ? undefined : shown(value));
+  return message === undefined ? "" : JSON.stringify(message, told, 2);
 }
 
 function shown(value: unknown): unknown {

@@ -27,7 +27,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   unknown: "outcome unknown: it may have run",
 };
 
-export function outcomeWords({ state, outcome }: Pick<ToolView, "state" | "outcome">): string {
+function outcomeWords({ state, outcome }: Pick<ToolView, "state" | "outcome">): string {
   if (state === "writing") return "being written";
   if (state === "running") return "running";
   return outcome === undefined ? "over" : (OUTCOMES[outcome] ?? outcome.replaceAll("_", " "));
@@ -79,7 +79,7 @@ function Approval({ approval, decide }: { readonly approval: PendingApproval; re
   const preview = previewOf(approval.tool, approval.args);
   const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    // A and D work at once, unless somebody has begun to write.
+    // The keys A and D work at once, unless the person has begun to write.
     const { activeElement } = document;
     const isWriting = activeElement instanceof HTMLTextAreaElement && activeElement.value !== "";
     if (!isWriting) box.current?.focus({ preventScroll: true });

@@ -25,6 +25,13 @@ interface TurnProps {
 
 export const Turn = memo(function Turn({ turn, place, of, approvals, mayEdit, decide, resend }: TurnProps) {
   const [isEditing, setEditing] = useState(false);
+  const edit = useRef<HTMLButtonElement>(null);
+  const isCancelled = useRef(false);
+  useLayoutEffect(() => {
+    // Back to where the person came from.
+    if (isCancelled.current) edit.current?.focus();
+    isCancelled.current = false;
+  }, [isEditing]);
   const { user, parts, end } = turn;
   return (
     <article
@@ -38,7 +45,10 @@ export const Turn = memo(function Turn({ turn, place, of, approvals, mayEdit, de
         (isEditing ? (
           <Edit
             text={user.text}
-            cancel={() => setEditing(false)}
+            cancel={() => {
+              isCancelled.current = true;
+              setEditing(false);
+            }}
             send={(text) => {
               setEditing(false);
               resend(turn.id, text);
@@ -49,7 +59,7 @@ export const Turn = memo(function Turn({ turn, place, of, approvals, mayEdit, de
             <h2>You</h2>
             <p dir="auto">{proseText(user.text)}</p>
             {mayEdit && (
-              <button type="button" className="quiet edit" onClick={() => setEditing(true)}>
+              <button type="button" className="quiet edit" ref={edit} onClick={() => setEditing(true)}>
                 Edit
               </button>
             )}
@@ -95,7 +105,7 @@ function Answer({ parts, isOver, approvals, decide }: AnswerProps) {
   useLayoutEffect(() => {
     const element = box.current;
     if (element === null || isOver) return undefined;
-    // Told after the browser has laid out; asking for it at each word would have it lay out once more.
+    // The observer reports the height after the browser's layout. Asking for it at each word would cost another layout.
     const watcher = new ResizeObserver(() => {
       height.current = element.offsetHeight;
     });
@@ -192,24 +202,39 @@ interface EditProps {
 
 function Edit({ text: before, cancel, send }: EditProps) {
   const [text, setText] = useState(before);
+  const field = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    field.current?.focus();
+    field.current?.setSelectionRange(before.length, before.length);
+  }, [before]);
+  const submit = (): void => {
+    if (text.trim() !== "") send(text);
+  };
   return (
     <form
       className="said"
       onSubmit={(event) => {
         event.preventDefault();
-        if (text.trim() !== "") send(text);
+        submit();
       }}
-      onKeyDown={({ key }) => {
-        if (key === "Escape") cancel();
+      onKeyDown={(event) => {
+        if (event.key !== "Escape") return;
+        event.preventDefault();
+        cancel();
       }}
     >
       <h2>You</h2>
       <textarea
+        ref={field}
         aria-label="Your message, changed"
-        autoFocus
         rows={Math.min(12, text.split("\n").length + 1)}
         value={text}
         onChange={({ target }) => setText(target.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+          event.preventDefault();
+          submit();
+        }}
       />
       <div className="answers">
         <button className="main">Send instead</button>

@@ -31,5 +31,6 @@ export function useRetracted(parts: readonly ViewPart[]): string | undefined {
     const timer = setTimeout(() => setGone(undefined), FADE_MS);
     return () => clearTimeout(timer);
   }, [gone]);
-  return gone;
+  // At once: a page that had become shorter for a moment would have been scrolled.
+  return retracted === "" ? gone : retracted;
 }

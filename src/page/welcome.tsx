@@ -41,8 +41,7 @@ export function Welcome({ isRehearsal, ask }: WelcomeProps) {
     <div className="welcome">
       <h1>Answers that stay</h1>
       <p>
-        An answer here goes on after a reload, in a second tab, without network, and when its server is
-        killed.
+        An answer here survives a reload, a lost network and a killed server, and is the same in every tab.
       </p>
       <ul>
         {(isRehearsal ? REHEARSED : REAL).map(({ text, shows }) => (

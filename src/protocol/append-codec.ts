@@ -5,7 +5,7 @@ import { given } from "./given.ts";
 import { encoded } from "./message.ts";
 import { HoldfastError, errorCodeFromWire } from "./errors.ts";
 import { APPEND_SHAPE, checkFieldCount } from "./field-count.ts";
-import { checkName, checkSize, checkUint32, invalidFrame } from "./frame-check.ts";
+import { checkName, checkSize, uint32, invalidFrame } from "./frame-check.ts";
 import { clientFrameOf, encodeClientFrame, errorInit, parse } from "./frame-codec.ts";
 import type { ClientFrame } from "./frames.ts";
 import { AppendRequestSchema, AppendResponseSchema } from "./gen/holdfast/v1/stream.ts";
@@ -103,7 +103,7 @@ export type AppendOutcome = { readonly nextSeqno: number | undefined } | { reado
 export function encodeAppendOutcome(outcome: AppendOutcome): Uint8Array {
   if ("error" in outcome) return encoded(AppendResponseSchema, { error: errorInit(outcome.error) });
   const { nextSeqno } = outcome;
-  if (nextSeqno !== undefined) checkUint32(nextSeqno, "next_seqno");
+  if (nextSeqno !== undefined) uint32(nextSeqno, "next_seqno");
   return encoded(AppendResponseSchema, given({ nextSeqno }));
 }
 

@@ -1,5 +1,5 @@
 /**
- * Our own bugs, told apart from a peer's mistakes and from failures of the world.
+ * Our own bugs, kept apart from a peer's mistakes and from failures of the world.
  *
  * A failed assertion ends the work of the stream it happened in with `stream_failed`; it never
  * blames the peer and never becomes an error that a client retries.

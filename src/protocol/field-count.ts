@@ -13,7 +13,12 @@ export type Shape = ReadonlyMap<number, Shape>;
 
 const PLAIN: Shape = new Map();
 /** StreamRequest: abort, close, attach, heartbeat. */
-export const FRAME_SHAPE: Shape = /* @__PURE__ */ new Map([2, 3, 7, 8].map((field) => [field, PLAIN]));
+export const FRAME_SHAPE: Shape = new Map([
+  [2, PLAIN],
+  [3, PLAIN],
+  [7, PLAIN],
+  [8, PLAIN],
+]);
 /** AppendRequest: frames. */
 export const APPEND_SHAPE: Shape = new Map([[2, FRAME_SHAPE]]);
 /** PutRequest and GetRequest: header. */

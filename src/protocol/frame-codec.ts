@@ -7,7 +7,14 @@
  */
 import { firstChars } from "./characters.ts";
 import { given } from "./given.ts";
-import { encoded, fromBinary, type MessageInitShape, type MessageShape, type Schema } from "./message.ts";
+import {
+  encoded,
+  fieldsOf,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  type Schema,
+} from "./message.ts";
 import { enumName } from "./enum-name.ts";
 import { errorCodeFromWire, errorCodeToWire, messageOf } from "./errors.ts";
 import type { HoldfastError } from "./errors.ts";
@@ -22,6 +29,7 @@ import type {
   ServerFrame,
   WelcomeFrame,
 } from "./frames.ts";
+import { DURABILITIES, ENDS, MODES, ROLES } from "./frame-names.ts";
 import type {
   Attach,
   ServerChunk,
@@ -29,14 +37,7 @@ import type {
   StreamResponse,
   WelcomeMessage,
 } from "./gen/holdfast/v1/stream.ts";
-import {
-  AttachMode,
-  EndReason as WireEndReason,
-  Durability as WireDurability,
-  Role as WireRole,
-  StreamRequestSchema,
-  StreamResponseSchema,
-} from "./gen/holdfast/v1/stream.ts";
+import { StreamRequestSchema, StreamResponseSchema } from "./gen/holdfast/v1/stream.ts";
 import { encodeEvent } from "./hot-frames.ts";
 import { LIMITS } from "./limits.ts";
 import { SharedEvent } from "./shared-event.ts";
@@ -46,19 +47,6 @@ export interface AddressedClientFrame {
   /** Empty = the connection's. */
   readonly idempotencyKey: string;
 }
-
-const MODE_TO_WIRE = { open: AttachMode.OPEN, resume: AttachMode.RESUME } as const;
-const ROLE_TO_WIRE = { writer: WireRole.WRITER, reader: WireRole.READER } as const;
-const DURABILITY_TO_WIRE = {
-  none: WireDurability.NONE,
-  fsync: WireDurability.FSYNC,
-  quorum: WireDurability.QUORUM,
-} as const;
-const END_TO_WIRE = {
-  completed: WireEndReason.COMPLETED,
-  aborted: WireEndReason.ABORTED,
-  failed: WireEndReason.FAILED,
-} as const;
 
 export function encodeClientFrame(frame: ClientFrame, idempotencyKey: string): Uint8Array {
   checkClientFrame(frame, idempotencyKey);
@@ -85,8 +73,8 @@ function clientInit(frame: ClientFrame): MessageInitShape<typeof StreamRequestSc
 function attachInit({ firstChunk, writerEpoch, ...frame }: AttachFrame) {
   return {
     ...frame,
-    mode: MODE_TO_WIRE[frame.mode],
-    role: ROLE_TO_WIRE[frame.role],
+    mode: MODES[frame.mode],
+    role: ROLES[frame.role],
     eventId: String(frame.eventId),
     peek: frame.peek ?? false,
     ...given({ firstChunk, writerEpoch }),
@@ -137,8 +125,8 @@ function readAttach(attach: Attach): AttachFrame {
   return {
     kind: "attach",
     protocolVersion: attach.protocolVersion,
-    mode: fromWire(MODE_TO_WIRE, attach.mode, "attach mode"),
-    role: fromWire(ROLE_TO_WIRE, attach.role, "role"),
+    mode: fromWire(MODES, attach.mode, "attach mode"),
+    role: fromWire(ROLES, attach.role, "role"),
     eventId: parseEventId(attach.eventId, "event_id"),
     journalId: attach.journalId,
     fresh: attach.fresh,
@@ -167,7 +155,7 @@ export function sharedEvent(eventId: number, body: Uint8Array, end: EndReason | 
 }
 
 function encodeEventFrame(frame: EventFrame): Uint8Array {
-  const end = frame.end === undefined ? WireEndReason.UNSPECIFIED : END_TO_WIRE[frame.end];
+  const end = frame.end === undefined ? 0 : ENDS[frame.end];
   const eventId = frame.eventId === 0 ? "" : String(frame.eventId);
   return encodeEvent(eventId, frame.body, end);
 }
@@ -196,7 +184,7 @@ function welcomeInit(frame: WelcomeFrame) {
     isDegradedMode: frame.degraded,
     eventHead: String(frame.eventHead),
     eventFloor: String(frame.eventFloor),
-    durability: DURABILITY_TO_WIRE[frame.durability],
+    durability: DURABILITIES[frame.durability],
     retentionLeftMs: BigInt(frame.retentionLeftMs),
     serverTimeMs: BigInt(frame.serverTimeMs),
     lastActivityMs: BigInt(frame.lastActivityMs),
@@ -246,8 +234,7 @@ function readServerFrame(message: StreamResponse): ServerFrame {
 }
 
 function readEvent(chunk: ServerChunk): EventFrame {
-  const end: EndReason | undefined =
-    chunk.end === WireEndReason.UNSPECIFIED ? undefined : fromWire(END_TO_WIRE, chunk.end, "end reason");
+  const end: EndReason | undefined = chunk.end === 0 ? undefined : fromWire(ENDS, chunk.end, "end reason");
   return {
     kind: "event",
     eventId: chunk.eventId === "" ? 0 : parseNumberedEvent(chunk.eventId),
@@ -266,7 +253,7 @@ function parseNumberedEvent(text: string): number {
 }
 
 function readWelcome(welcome: WelcomeMessage): WelcomeFrame {
-  const { $typeName: _, $unknown: __, isDegradedMode: degraded, ...fields } = welcome;
+  const { isDegradedMode: degraded, ...fields } = fieldsOf(welcome);
   return {
     ...fields,
     kind: "welcome",
@@ -274,7 +261,7 @@ function readWelcome(welcome: WelcomeMessage): WelcomeFrame {
     eventHead: parseEventId(welcome.eventHead, "event_head"),
     eventFloor: parseEventId(welcome.eventFloor, "event_floor"),
     writerSinceEvent: parseEventId(welcome.writerSinceEvent, "writer_since_event"),
-    durability: fromWire(DURABILITY_TO_WIRE, welcome.durability, "durability"),
+    durability: fromWire(DURABILITIES, welcome.durability, "durability"),
     // Values beyond 2^53 lose digits here and are refused by the check that follows.
     retentionLeftMs: Number(welcome.retentionLeftMs),
     serverTimeMs: Number(welcome.serverTimeMs),

@@ -13,7 +13,7 @@ const MIB = 1024 * KIB;
 export const LIMITS = Object.freeze({
   /** A chunk is held in memory until it is durable and compared on playback; larger data is a blob. */
   chunkBytesMax: 1 * MIB,
-  /** An event is copied once per reader; larger data is a blob that only those who need it fetch. */
+  /** An event is copied once per reader; larger data is a blob, which only readers that need it fetch. */
   eventBytesMax: 256 * KIB,
   /** A blob is hashed and sealed as a whole, so it must fit in memory several times over. */
   blobBytesMax: 64 * MIB,

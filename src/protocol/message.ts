@@ -355,6 +355,12 @@ export function encoded<Of extends Schema>(schema: Of, init: MessageInitShape<Of
   return toBinary(schema, create(schema, init));
 }
 
+/** What a message says, without what makes it a message. */
+export function fieldsOf<Shape extends Message>(message: Shape): Omit<Shape, "$typeName" | "$unknown"> {
+  const { $typeName: _, $unknown: __, ...fields } = message;
+  return fields;
+}
+
 /** A message that shares nothing with the first one. */
 export function clone<Shape extends Message>(message: Shape): Shape;
 export function clone(message: unknown): unknown {

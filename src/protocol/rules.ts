@@ -264,12 +264,12 @@ type Flat<Type> = { [Name in keyof Type]: Type[Name] };
 type Names<Of extends Shape, Given> = {
   [Name in keyof Of]: Of[Name]["given"] extends Given ? Name : never;
 }[keyof Of];
-export type OutputOf<Of extends Shape> = Flat<
+type OutputOf<Of extends Shape> = Flat<
   { [Name in Exclude<keyof Of, Names<Of, "optional">>]: Of[Name]["output"] } & {
     [Name in Names<Of, "optional">]?: Of[Name]["output"];
   }
 >;
-export type InputOf<Of extends Shape> = Flat<
+type InputOf<Of extends Shape> = Flat<
   { [Name in Names<Of, "required">]: Of[Name]["input"] } & {
     [Name in Exclude<keyof Of, Names<Of, "required">>]?: Of[Name]["input"];
   }

@@ -1,7 +1,7 @@
 /**
  * SHA-256 that answers at once, in browsers too: their own hash answers later, and a journal's records must not wait for it.
  *
- * For names and comparisons of bytes that are no secret to whoever measures the time. Seals and MACs use the platform's own (`src/sealing`).
+ * For names and comparisons of bytes that are no secret to a process that measures the time. Seals and MACs use the platform's own (`src/sealing`).
  */
 
 const BLOCK_BYTES = 64;

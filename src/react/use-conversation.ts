@@ -1,7 +1,7 @@
 /**
  * A conversation in a component: what it is now, and what can be done about it.
  *
- * The conversation lives outside of React: it goes on when no component shows it, and components that show the same one share it.
+ * The conversation lives outside of React: it continues when no component shows it, and components that show the same one share it.
  */
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 import type { ConversationSnapshot, LiveConversation, LiveConversations } from "../live/index.ts";
@@ -40,7 +40,7 @@ export function useConversation(conversations: LiveConversations, id: string): U
 declare function requestAnimationFrame(act: () => void): number;
 declare function cancelAnimationFrame(frame: number): void;
 
-/** A page that is not drawn, because it is hidden, goes on so often. */
+/** A hidden page, which the browser does not draw, renders so often. */
 const HIDDEN_MS = 100;
 
 /** Calls back when the browser draws next; returns how to call it off. */
@@ -58,7 +58,7 @@ function onNextFrame(act: () => void): () => void {
   return stop;
 }
 
-/** The first change is told at once, and what follows it within a frame is told together: more often nobody sees it, and a busy page would fall behind. */
+/** Calls the listener at once for the first change, and once a frame for those that follow: more calls would show nothing more, and a busy page would fall behind. */
 function paced(watch: (listener: () => void) => () => void): (listener: () => void) => () => void {
   return (listener) => {
     let callOff: (() => void) | undefined;

@@ -1,7 +1,7 @@
 /**
  * Which key is derived from which, and for what: the info strings of HKDF-SHA-256. Pure.
  *
- *     home key ── stream key (by idempotency key) ── child stream key (by exec id)
+ *     home key ── stream key (by idempotency key)
  *        │            ├── key check value           what the server stores (E1)
  *        │            ├── content MAC key           what tells equal chunks (A2)
  *        │            ├── secret names              of model calls that outlive the server (G6)
@@ -29,16 +29,12 @@ const SECRET_NAME_TEXT_BYTES_MAX = 128;
 const NAMES_BYTES_MAX = 512;
 
 export const INFO_KEY_CHECK = encodeName("holdfast/v1/key-check");
-export const INFO_CONTENT_MAC = encodeName("holdfast/v1/content-mac");
+export const INFO_CONTENT_MAC = /* @__PURE__ */ encodeName("holdfast/v1/content-mac");
 export const INFO_HOME_SEALING = encodeName("holdfast/v1/home-sealing");
 
-export const INFO_SEALING: Readonly<Record<SealedDirection, Uint8Array<ArrayBuffer>>> = Object.freeze({
-  chunks: encodeName("holdfast/v1/seal/chunks"),
-  events: encodeName("holdfast/v1/seal/events"),
-  journal: encodeName("holdfast/v1/seal/journal"),
-  blob: encodeName("holdfast/v1/seal/blob"),
-  letter: encodeName("holdfast/v1/seal/letter"),
-});
+export function infoSealing(direction: SealedDirection): Uint8Array<ArrayBuffer> {
+  return encodeName(`holdfast/v1/seal/${direction}`);
+}
 
 /** Only sealing keys are salted; the others must come out the same in every process. */
 export const NO_SALT = new Uint8Array(0);
@@ -47,11 +43,7 @@ export function infoStreamKey(idempotencyKey: string): Uint8Array<ArrayBuffer> {
   return infoNamed("holdfast/v1/stream-key", idempotencyKey, LIMITS.idempotencyKeyBytesMax);
 }
 
-export function infoChildStreamKey(execId: string): Uint8Array<ArrayBuffer> {
-  return infoNamed("holdfast/v1/child-stream-key", execId, LIMITS.execIdBytesMax);
-}
-
-/** A principal has no zero byte: names of two parts are told apart. */
+/** A principal has no zero byte, so two different pairs never make the same name. */
 export function infoConversationKey(principal: string, conversationId: string): Uint8Array<ArrayBuffer> {
   check(!principal.includes("\0"), "a principal has no zero byte");
   return infoNamed("holdfast/v1/conversation-key", `${principal}\0${conversationId}`, NAMES_BYTES_MAX);

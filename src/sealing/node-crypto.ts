@@ -132,6 +132,15 @@ export function gcmOpen(
   return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length);
 }
 
-export function hmac(key: KeyObject, head: Uint8Array, body: Uint8Array): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(createHmac("sha256", key).update(head).update(body).digest());
+/** What is short is hashed in one shot, as keys are derived. */
+export function hmac(key: Uint8Array, head: Uint8Array, body: Uint8Array): Uint8Array {
+  if (head.length + body.length > MESSAGE_BYTES_MAX)
+    return createHmac("sha256", key).update(head).update(body).digest();
+  const message = new Uint8Array(head.length + body.length);
+  message.set(head);
+  message.set(body, head.length);
+  const digest = shortHmac(key, message);
+  inner.fill(0);
+  outer.fill(0);
+  return digest;
 }

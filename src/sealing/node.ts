@@ -15,9 +15,8 @@ import {
   INFO_CONTENT_MAC,
   INFO_HOME_SEALING,
   INFO_KEY_CHECK,
-  INFO_SEALING,
-  infoChildStreamKey,
   infoConversationKey,
+  infoSealing,
   infoSecretName,
   infoStreamKey,
   KEY_BYTES,
@@ -50,15 +49,14 @@ export function nodeSealing(options: SealingOptions = {}): SyncSealing {
     },
     keyCheck: (streamKey) => hkdf(checked(streamKey), NO_SALT, INFO_KEY_CHECK, KEY_CHECK_BYTES),
     contentMac: (streamKey) => {
-      const key = secretKey(hkdf(checked(streamKey), NO_SALT, INFO_CONTENT_MAC, KEY_BYTES));
-      return (seqno, kind, body) => hmac(key, contentMacHead(seqno, kind), body).slice(0, CONTENT_MAC_BYTES);
+      const key = hkdf(checked(streamKey), NO_SALT, INFO_CONTENT_MAC, KEY_BYTES);
+      return (seqno, kind, body) =>
+        new Uint8Array(hmac(key, contentMacHead(seqno, kind), body).subarray(0, CONTENT_MAC_BYTES));
     },
     deriveStreamKey: (homeKey, idempotencyKey) =>
       hkdf(checked(homeKey), NO_SALT, infoStreamKey(idempotencyKey), KEY_BYTES),
     deriveConversationKey: (homeKey, principal, conversationId) =>
       hkdf(checked(homeKey), NO_SALT, infoConversationKey(principal, conversationId), KEY_BYTES),
-    deriveChildStreamKey: (parentStreamKey, execId) =>
-      hkdf(checked(parentStreamKey), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
     secretName: (streamKey, text) =>
       hkdf(checked(streamKey), NO_SALT, infoSecretName(text), SECRET_NAME_BYTES),
     sha256: (bytes) => hash("sha256", bytes, "buffer"),
@@ -85,7 +83,7 @@ interface Lane {
 
 function createSealer(base: Uint8Array, incarnation: Uint8Array): SyncSealer {
   const keys = new KeyCache((salt, direction) =>
-    secretKey(hkdf(base, salt, INFO_SEALING[direction], KEY_BYTES)),
+    secretKey(hkdf(base, salt, infoSealing(direction), KEY_BYTES)),
   );
   const lanes = new Map<SealedDirection, Lane>();
   const encodeLabel = labelEncoder();

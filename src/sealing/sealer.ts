@@ -1,11 +1,11 @@
 /**
- * What sealing is, for those who use it: no crypto here, only the promises.
+ * What sealing promises to its users. The crypto is elsewhere.
  *
  * A sealer turns plaintext and a label into one self-describing byte string that opens only under
  * the same key and the same label. A record moved to another stream, direction or number therefore
  * does not open, and a store can neither read nor reorder what it keeps.
  *
- * `node.ts` seals synchronously, `web.ts` by promises; both build the same bytes, so what one sealed
+ * `node.ts` seals synchronously, `web.ts` by promises and only what a client seals; both build the same bytes, so what one sealed
  * the other opens.
  *
  * Invariant: no (key, nonce) is used twice, whatever crashes and restarts do (E3), and no key and no
@@ -30,11 +30,7 @@ export interface SealedLabel {
 export type ContentKind = "chunk" | "close";
 
 /** The MAC of one chunk under its stream's key: equal content of equal number, and nothing else, is equal (A2). */
-export type ContentMac = (
-  seqno: number,
-  kind: ContentKind,
-  body: Uint8Array,
-) => Uint8Array | Promise<Uint8Array>;
+export type ContentMac = (seqno: number, kind: ContentKind, body: Uint8Array) => Uint8Array;
 
 /** Synchronous on Node, a promise in browsers: `await` serves both. */
 export interface Sealer {
@@ -53,18 +49,17 @@ export interface SyncSealer extends Sealer {
 }
 
 /**
- * Everything that is done with keys. `HomeKey` is raw bytes, or whatever else the platform can hold
- * one in without letting it out.
+ * What a client does with keys. `HomeKey` is raw bytes, or whatever else the platform can hold one in without
+ * letting it out.
  */
 export interface Sealing<HomeKey = Uint8Array> {
-  /** Seals and opens a stream's logs. Every call draws its own incarnation: keep the sealer, not the stream key. */
-  readonly sealer: (streamKey: Uint8Array) => Sealer;
-  /** The same for what a client or gateway keeps under its home key: journals, blobs, tables. */
+  /**
+   * Seals and opens what a client or gateway keeps under its home key: journals, blobs, tables. Every call draws its own
+   * incarnation: keep the sealer, not the key.
+   */
   readonly homeSealer: (homeKey: HomeKey) => Sealer;
   /** What a server stores to recognise a stream key without having it (E1). Compare with `equal`. */
   readonly keyCheck: (streamKey: Uint8Array) => Uint8Array | Promise<Uint8Array>;
-  /** Prepared once per stream, since deriving its key costs more than the MAC. */
-  readonly contentMac: (streamKey: Uint8Array) => ContentMac;
   readonly deriveStreamKey: (homeKey: HomeKey, idempotencyKey: string) => Uint8Array | Promise<Uint8Array>;
   /** Of a conversation that a server keeps for this principal: the client hands it over with each attach. */
   readonly deriveConversationKey: (
@@ -72,30 +67,25 @@ export interface Sealing<HomeKey = Uint8Array> {
     principal: string,
     conversationId: string,
   ) => Uint8Array | Promise<Uint8Array>;
-  /** A subagent's stream key: a repeated exec finds the child that it started before. */
-  readonly deriveChildStreamKey: (
-    parentStreamKey: Uint8Array,
-    execId: string,
-  ) => Uint8Array | Promise<Uint8Array>;
   /** The platform's own hash, which names blobs: it needs no key. */
   readonly sha256: (bytes: Uint8Array) => Uint8Array | Promise<Uint8Array>;
-  /** In constant time for equal lengths; false, not an error, for unequal ones. */
-  readonly equal: (a: Uint8Array, b: Uint8Array) => boolean;
 }
 
+/** On Node, without promises, with what only a server does: a page does not load that. */
 export interface SyncSealing<HomeKey = Uint8Array> extends Sealing<HomeKey> {
-  readonly sha256: (bytes: Uint8Array) => Uint8Array;
+  /** Seals and opens a stream's logs. */
   readonly sealer: (streamKey: Uint8Array) => SyncSealer;
   readonly homeSealer: (homeKey: HomeKey) => SyncSealer;
   readonly keyCheck: (streamKey: Uint8Array) => Uint8Array;
-  readonly contentMac: (
-    streamKey: Uint8Array,
-  ) => (seqno: number, kind: ContentKind, body: Uint8Array) => Uint8Array;
+  /** Prepared once per stream, since deriving its key costs more than the MAC. */
+  readonly contentMac: (streamKey: Uint8Array) => ContentMac;
   readonly deriveStreamKey: (homeKey: HomeKey, idempotencyKey: string) => Uint8Array;
   readonly deriveConversationKey: (homeKey: HomeKey, principal: string, conversationId: string) => Uint8Array;
-  readonly deriveChildStreamKey: (parentStreamKey: Uint8Array, execId: string) => Uint8Array;
   /** A name for what this text means, the same in every process with the stream key, and unknown without it. */
   readonly secretName: (streamKey: Uint8Array, text: string) => Uint8Array;
+  readonly sha256: (bytes: Uint8Array) => Uint8Array;
+  /** In constant time for equal lengths; false, not an error, for unequal ones. */
+  readonly equal: (a: Uint8Array, b: Uint8Array) => boolean;
 }
 
 export interface SealingOptions {

@@ -1,5 +1,5 @@
 /**
- * The three primitives over WebCrypto, the mirror of `node-crypto.ts`. Browsers and Node alike.
+ * The primitives of a client over WebCrypto, the mirror of `node-crypto.ts`. Browsers and Node alike.
  *
  * Every key in here is non-extractable. Derivation goes through `deriveBits` alone, so that a home
  * key needs no other permission.
@@ -30,10 +30,6 @@ export function importGcmKey(bytes: Bytes): Promise<WebKey> {
   return subtle().importKey("raw", bytes, "AES-GCM", false, ["encrypt", "decrypt"]);
 }
 
-export function importHmacKey(bytes: Bytes): Promise<WebKey> {
-  return subtle().importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-}
-
 export async function hkdf(ikm: WebKey, salt: Bytes, info: Bytes, bytes: number): Promise<Bytes> {
   const algorithm = { name: "HKDF", hash: "SHA-256", salt, info };
   return new Uint8Array(await subtle().deriveBits(algorithm, ikm, bytes * 8));
@@ -52,13 +48,6 @@ export async function gcmOpen(
   ciphertextAndTag: Bytes,
 ): Promise<Bytes> {
   return new Uint8Array(await subtle().decrypt(gcm(nonce, aad), key, ciphertextAndTag));
-}
-
-export async function hmac(key: WebKey, head: Bytes, body: Uint8Array): Promise<Bytes> {
-  const message = new Uint8Array(head.length + body.length);
-  message.set(head);
-  message.set(body, head.length);
-  return new Uint8Array(await subtle().sign("HMAC", key, message));
 }
 
 function gcm(nonce: Bytes, aad: Bytes) {

@@ -1,6 +1,6 @@
 /**
- * Sealing over WebCrypto, for browsers; the mirror of `node.ts`, by promises. Byte for byte the same
- * records.
+ * Sealing over WebCrypto, for browsers: what a client seals, by promises. Byte for byte the same
+ * records as those of `node.ts`.
  *
  * Whatever a caller hands over is copied, and its counter taken, before the first `await`: bytes that
  * change meanwhile are not sealed half, and two seals at the same time never share a nonce (E3).
@@ -11,15 +11,10 @@
 import { KeyCache } from "./key-cache.ts";
 import {
   checkKey,
-  CONTENT_MAC_BYTES,
-  contentMacHead,
-  equalConstantTime,
-  INFO_CONTENT_MAC,
   INFO_HOME_SEALING,
   INFO_KEY_CHECK,
-  INFO_SEALING,
-  infoChildStreamKey,
   infoConversationKey,
+  infoSealing,
   infoStreamKey,
   KEY_BYTES,
   KEY_CHECK_BYTES,
@@ -39,17 +34,7 @@ import {
   writeHeader,
 } from "./record.ts";
 import type { SealedDirection, Sealer, Sealing, SealingOptions } from "./sealer.ts";
-import {
-  gcmOpen,
-  gcmSeal,
-  hkdf,
-  hmac,
-  importGcmKey,
-  importHkdfKey,
-  importHmacKey,
-  sha256,
-  type WebKey,
-} from "./web-crypto.ts";
+import { gcmOpen, gcmSeal, hkdf, importGcmKey, importHkdfKey, sha256, type WebKey } from "./web-crypto.ts";
 
 export type { WebKey } from "./web-crypto.ts";
 
@@ -62,7 +47,6 @@ export async function importHomeKey(bytes: Uint8Array): Promise<WebKey> {
 export function webSealing(options: SealingOptions = {}): Sealing<Uint8Array | WebKey> {
   const randomBytes = options.randomBytes ?? secureRandomBytes;
   return {
-    sealer: (streamKey) => createSealer(hkdfKey(streamKey), drawIncarnation(randomBytes)),
     homeSealer: (homeKey) => {
       const key = hkdfKey(homeKey);
       const base = once(async () =>
@@ -71,25 +55,11 @@ export function webSealing(options: SealingOptions = {}): Sealing<Uint8Array | W
       return createSealer(base, drawIncarnation(randomBytes));
     },
     keyCheck: async (streamKey) => hkdf(await hkdfKey(streamKey)(), NO_SALT, INFO_KEY_CHECK, KEY_CHECK_BYTES),
-    contentMac: (streamKey) => {
-      const key = hkdfKey(streamKey);
-      const macKey = once(async () =>
-        importHmacKey(await hkdf(await key(), NO_SALT, INFO_CONTENT_MAC, KEY_BYTES)),
-      );
-      return async (seqno, kind, body) => {
-        const head = contentMacHead(seqno, kind);
-        const kept = new Uint8Array(body);
-        return (await hmac(await macKey(), head, kept)).slice(0, CONTENT_MAC_BYTES);
-      };
-    },
     deriveStreamKey: async (homeKey, idempotencyKey) =>
       hkdf(await hkdfKey(homeKey)(), NO_SALT, infoStreamKey(idempotencyKey), KEY_BYTES),
     deriveConversationKey: async (homeKey, principal, conversationId) =>
       hkdf(await hkdfKey(homeKey)(), NO_SALT, infoConversationKey(principal, conversationId), KEY_BYTES),
-    deriveChildStreamKey: async (parentStreamKey, execId) =>
-      hkdf(await hkdfKey(parentStreamKey)(), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
     sha256,
-    equal: equalConstantTime,
   };
 }
 
@@ -118,7 +88,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
 
 function createSealer(base: () => Promise<WebKey>, incarnation: Uint8Array): Sealer {
   const keys = new KeyCache(async (salt, direction) => {
-    const bytes = await hkdf(await base(), salt, INFO_SEALING[direction], KEY_BYTES);
+    const bytes = await hkdf(await base(), salt, infoSealing(direction), KEY_BYTES);
     return importGcmKey(bytes);
   });
   const counters = new Map<SealedDirection, number>();

@@ -133,7 +133,7 @@ export function serverConnection(
       if (!isClosed) over();
       target?.closed();
     },
-    /** Another server takes over from here: who has not attached yet is sent there. */
+    /** Another server takes over. A connection that has not attached yet is refused, and its client reconnects there. */
     refuseUnattached(): void {
       if (target === undefined) refuse(new HoldfastError("unavailable", "the store works again; reconnect"));
     },

@@ -20,7 +20,7 @@ export interface ConversationLimits {
   readonly bytesMax: number;
 }
 
-export const CONVERSATION_LIMITS: ConversationLimits = {
+const CONVERSATION_LIMITS: ConversationLimits = {
   ttlMs: 30 * 24 * 60 * 60_000,
   bytesMax: 4 * 1024 * 1024 * 1024,
 };

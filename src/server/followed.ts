@@ -24,7 +24,7 @@ const DRAW_MAX = 2 ** 20;
 
 type Spoken = ChunkFrame | CloseFrame;
 
-export interface FollowedParts {
+interface FollowedParts {
   readonly context: HostContext;
   readonly letters: Letters;
   readonly hostId: string;

@@ -16,7 +16,7 @@ import { createNeighbours } from "./neighbours.ts";
 import type { Decide } from "./stream-access.ts";
 import { readMacs } from "./stream-logs.ts";
 
-export interface FollowingParts {
+interface FollowingParts {
   readonly context: HostContext;
   readonly letters: Letters;
   readonly hostId: string;

@@ -193,7 +193,7 @@ export class HostedStream {
     const letter = this.#logs.openLetter(sealed);
     const isIdle = !this.#run.isRunning && !host.isUnstored(this.#state);
     if (letter.canRun && isIdle && this.durable.end === undefined) return false;
-    // What the application does not read is said again later.
+    // Ignored while the application has too much unread: the other node posts it again.
     const isFull = this.#run.unreadBytes > LIMITS.bodyBytesMax;
     const { said, ...more } = saidBy(letter, this.#contentMac);
     if (said === undefined || isFull) this.#letters.add(number);

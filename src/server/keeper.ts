@@ -11,6 +11,7 @@ import { FIRST_HOST_EPOCH, newStreamState, type StreamName, type StreamState } f
 import { HoldfastError } from "../protocol/errors.ts";
 import type { AttachFrame } from "../protocol/frames.ts";
 import { PROTOCOL_VERSION } from "../protocol/limits.ts";
+import { PassingMap } from "../protocol/passing.ts";
 import type { BlobStore } from "../store/blob-store.ts";
 import type { Letter } from "../store/letters.ts";
 import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
@@ -56,8 +57,8 @@ export function createKeeper(
   blobs?: BlobStore,
   conversations?: Conversations,
 ) {
-  const streams = new Map<string, HostedStream>();
-  const opening = new Map<string, Promise<unknown>>();
+  const streams = new PassingMap<string, HostedStream>();
+  const opening = new PassingMap<string, Promise<unknown>>();
   const decide = streamAccess(context);
   const { letters } = context;
   const following =

@@ -10,7 +10,7 @@ import type { Hint, Letter, Letters } from "../store/letters.ts";
 import type { FollowedStream } from "./followed.ts";
 import type { HostContext } from "./host-context.ts";
 
-export interface NeighboursParts {
+interface NeighboursParts {
   readonly context: HostContext;
   readonly letters: Letters;
   readonly hostId: string;

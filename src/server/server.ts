@@ -19,6 +19,7 @@ import { createKeeper } from "./keeper.ts";
 import { checkStreamKey, serverConnection, type ServerConnection } from "./connection.ts";
 import { type ConversationLimits, Conversations } from "./conversations.ts";
 import { type StreamBlobs, streamBlobs } from "./stream-blobs.ts";
+import { PassingSet } from "../protocol/passing.ts";
 
 export interface ServerOptions {
   readonly store: StreamStore;
@@ -38,7 +39,7 @@ export interface ServerOptions {
   readonly hostId?: string;
   /** How long the other nodes wait when this one falls silent. */
   readonly leaseMs?: number;
-  /** Asked before a stream is opened by an API key that has tokens a day: rejects when it has used them, and notes who pays. Default: no limit counts. */
+  /** Asked before a stream is opened by an API key that has tokens a day: rejects when it has used them, and notes the payer. Default: no limit counts. */
   readonly admit?: HostContext["admit"];
   /** How often expired streams are looked for. */
   readonly sweepIntervalMs?: number;
@@ -80,7 +81,8 @@ export interface StandingServer extends Server {
 export function createServer(options: ServerOptions): StandingServer {
   const environment = options.environment ?? {
     ...systemEnvironment(),
-    turnOver: (run) => process.nextTick(run),
+    // Behind what the turn hands to the system: a request to a provider leaves before its record is sealed.
+    turnOver: (run) => process.nextTick(() => process.nextTick(run)),
   };
   const counters = options.counters ?? newServerCounters();
   const warnOfBug = options.onBug ?? warn;
@@ -116,7 +118,7 @@ export function createServer(options: ServerOptions): StandingServer {
   const keeper = createKeeper(context, lease, options.blobs, conversations);
   const timers = new Set<() => void>();
   let isStopped = false;
-  const connections = new Set<ServerConnection>();
+  const connections = new PassingSet<ServerConnection>();
   let accepted = 0;
 
   const { heartbeatIntervalMs } = context.options;

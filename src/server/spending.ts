@@ -40,7 +40,7 @@ const ATTEMPTS_MAX = 1_000;
 const SPENT_ROW = z.object({ tokens: z.number() });
 const PAYER_ROW = z.object({ apiKeyId: z.string(), tokensPerDay: z.number(), counted: z.array(z.string()) });
 
-export interface SpendingOptions {
+interface SpendingOptions {
   readonly tables: TableStore;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -51,7 +51,7 @@ export interface SpendingOptions {
 }
 
 /** A model call that is complete. */
-export interface SpentCall {
+interface SpentCall {
   readonly stream: StreamName;
   /** The same when it is read again; undefined: it never is. */
   readonly name: string | undefined;

@@ -46,12 +46,12 @@ export interface LogReader {
 }
 
 /**
- * Enough for a reader who is a commit or two behind; more is read from the store. Kept small, because a thousand busy streams have a
+ * Enough for a reader that is a commit or two behind; more is read from the store. Kept small, because a thousand busy streams have a
  * thousand of these, and whatever stays this long is work for the garbage collector.
  */
 const TAIL_BYTES = 32 * 1024;
 
-/** Of the youngest commit more is kept: those who follow live are about to ask for it. */
+/** More is kept of the youngest commit: live readers are about to ask for it. */
 const TAIL_BYTES_MAX = 256 * 1024;
 
 /** An event's objects around its body. */
@@ -99,7 +99,7 @@ export class StreamLogs implements LogReader {
       this.#tail.push(event);
       this.#tailBytes += EVENT_HEAD_BYTES + event.body.length;
     }
-    // Now and then, not at every commit: each time what is left is copied.
+    // Only when much has gathered: each cut copies what is left.
     if (this.#tailBytes > 2 * TAIL_BYTES) this.#trimTail(this.#tail.length - events.length);
   }
 
@@ -120,7 +120,7 @@ export class StreamLogs implements LogReader {
     return first !== undefined && first.eventId <= from ? this.#tail.slice(from - first.eventId) : undefined;
   }
 
-  /** An application begins, or has ceased, to read its log back: meanwhile each event is opened once for all who read it. */
+  /** An application begins, or has ceased, to read its log back. Meanwhile each event is opened once for all readers. */
   readingBack(isSo: boolean): void {
     this.#opened = isSo ? [] : undefined;
   }
@@ -208,7 +208,7 @@ function fitting(events: readonly LoggedEvent[], bytesMax: number): LoggedEvent[
   return events.slice(0, end === -1 ? events.length : Math.max(1, end));
 }
 
-/** Who reads knows that there is something: nothing means that the stream is gone, not that one may ask again at once. */
+/** The reader asks only for events that exist. If nothing comes, the stream is gone, and asking again would not help. */
 export function present<Read>(batches: readonly Read[]): readonly Read[] {
   if (batches.length === 0) throw new HoldfastError("unavailable", "the log is not there any more");
   return batches;

@@ -1,7 +1,7 @@
 /**
  * The youngest event batches of all streams, so that following a live stream reads no row.
  *
- * Filled by durable commits only, those of earlier processes too, because whoever returns to a restarted server asks for the youngest events. Bounded by bytes over all streams together: the oldest batch goes
+ * Filled by durable commits only, those of earlier processes too, because a client that returns to a restarted server asks for the youngest events. Bounded by bytes over all streams together: the oldest batch goes
  * first, whosever it is. A stream that ends lets go of its batches. A batch that is sealed into a block of memory with others is copied out of it: a view would keep
  * the whole block, which the bound does not count. What is not here is read from the log; the bytes are the same (B4).
  *

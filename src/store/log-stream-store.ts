@@ -84,7 +84,7 @@ class Operation<T> {
 /** An operation without regard to what it answers. */
 type Waiting = Pick<Operation<unknown>, "bytes" | "judge" | "answer" | "reject">;
 
-export interface LogStreamStore extends ErasableStreams {
+interface LogStreamStore extends ErasableStreams {
   /** Takes every entry of a forgotten stream out of the rows that others still need. */
   shred(): Promise<void>;
 }

@@ -13,7 +13,7 @@ import type { EventTail } from "./event-tail.ts";
 import { StreamIndex } from "./stream-index.ts";
 
 /** Clients of a server that was killed return, and ask for the youngest events: they are kept on the way. */
-export interface Youngest {
+interface Youngest {
   readonly tail: EventTail;
   /** Of records, about. */
   readonly bytes: number;

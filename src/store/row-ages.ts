@@ -1,5 +1,5 @@
 /**
- * About how old a row is: now and then, the last row and the time of its record.
+ * About how old a row is. It samples the last row and the time of its record at intervals.
  *
  * Filled by durable records only, so a restart knows it again. One entry in a while is enough: no caller
  * needs to know it to the second.

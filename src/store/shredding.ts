@@ -36,7 +36,7 @@ async function without(
   const record = decodeRecord(bytes);
   const isGone = (stream: number): boolean => hasNumber(forgotten, stream);
   const entries = record.entries.filter(({ stream }) => !isGone(stream));
-  // A row of which nothing is left is dropped by those who count what is needed.
+  // The store counts what is needed, and drops a row of which nothing is left.
   const isEmpty = entries.length === 0 && record.forgotten === undefined;
   if (entries.length === record.entries.length || isEmpty) return undefined;
   const moved = record.entries.flatMap((entry) => (isGone(entry.stream) && entry.moved ? [entry.moved] : []));

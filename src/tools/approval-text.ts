@@ -1,5 +1,5 @@
 /**
- * An exec in words for the one who is asked to approve it: what it would do, completely, with nothing hidden.
+ * An exec in words for the person who approves it: all that it would do, with nothing hidden.
  *
  * Of a file that is there already the change is shown, not the whole. What was fetched for it comes in as `Sight`.
  */

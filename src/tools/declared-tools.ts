@@ -1,7 +1,7 @@
 /**
  * Tools that the client declares to the model: functions of the program that uses us, and the tools of MCP servers.
  *
- * To the server both are `mcp` execs, told apart by their names, which are unique and fit every provider.
+ * To the server both are `mcp` execs. Their names, which are unique and fit every provider, say which is which.
  */
 import { hash } from "node:crypto";
 import { addAbortListener } from "node:events";
@@ -29,7 +29,7 @@ export interface DeclaredTool {
 }
 
 /** What a declared tool is given of the stream, and what it may say before its result. */
-export interface DeclaredRun extends ToolRun {
+interface DeclaredRun extends ToolRun {
   /** The same for this call however often it runs: an idempotency key for others. */
   readonly callId: string;
   /** A line for people. Of lines that come faster than they are kept, the last one is sent. */

@@ -1,4 +1,4 @@
-/** What execs do on a user's machine: files, commands, searches, declared tools; and who must be asked before. */
+/** What execs do on a user's machine: files, commands, searches, declared tools; and which of them need an approval. */
 export type { ApprovalLine } from "./approval-text.ts";
 export type { ApprovalAnswer, ApprovalRequest, Ask } from "./approvals.ts";
 export {

@@ -2,7 +2,7 @@
  * The output of a running command as replies, in order and in pieces of a sensible size.
  *
  * Each reply is a chunk that is journaled and acknowledged, so a command that writes byte by byte must not make one of
- * each. The bound of the output is for both pipes together; what lies beyond the beginning is said at the end.
+ * each. The bound of the output is for both pipes together; a line at the end says how much was left out behind the beginning.
  */
 import type { ToolRun } from "../client/tools.ts";
 import type { ExecRef } from "../protocol/exec-codec.ts";

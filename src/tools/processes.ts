@@ -56,7 +56,7 @@ export function signalGroup(group: number, signal: NodeJS.Signals): void {
   signalProcess(-group, signal);
 }
 
-/** Who is gone already needs no signal; who has become another user, as with `sudo`, takes none from us. */
+/** A process that has ended needs no signal; one that runs as another user, as with `sudo`, takes none from us. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);

@@ -1,5 +1,5 @@
 /**
- * Where commands run: in a bubblewrap sandbox when there is one that works, else plainly, and then it is said.
+ * Where commands run: in a bubblewrap sandbox when there is one that works, else plainly, and then a notice says so.
  *
  * In the sandbox the whole file system can be read but only the workspace written, /tmp is private, the user's home and /run are
  * empty except for what is configured or needed, our own journals are out of sight, and processes cannot outlive the command.

@@ -2,7 +2,7 @@
  * Text from a model, shown to the person who decides about it: nothing in it is hidden, and nothing pushes the rest out of sight.
  *
  * Control characters, terminal escapes, marks that reverse the direction of writing, characters of no width and blanks that
- * are no space are shown as `\u{202e}`. What looks like such an escape already is told apart by a second backslash. White space, and
+ * are no space are shown as `\u{202e}`. Text that looks like such an escape already gets a second backslash. White space, and
  * whatever else draws nothing, is counted where much of it stands in a row. All of this is for the eyes: what runs is the text itself.
  */
 import { firstChars } from "../protocol/characters.ts";

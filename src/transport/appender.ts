@@ -12,7 +12,7 @@ import { HoldfastError } from "../protocol/errors.ts";
 import type { ClientFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
 
-export interface AppenderOptions {
+interface AppenderOptions {
   /** Rejects with a HoldfastError. */
   readonly send: (append: Pick<Append, "frames" | "listener" | "detach">) => Promise<AppendOutcome>;
   /** What was waiting is on its way. */

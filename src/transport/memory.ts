@@ -12,6 +12,7 @@
 import { HoldfastError } from "../protocol/errors.ts";
 import type { ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import { PassingSet } from "../protocol/passing.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import type {
   Accept,
@@ -35,7 +36,7 @@ export interface MemoryTransportOptions {
   readonly environment?: Environment;
 }
 
-/** A server's blobs, once it is known who asks. */
+/** A server's blobs; each call names its principal and stream. */
 export interface ServedBlobs {
   put(meta: AcceptedMeta, id: string, bytes: Uint8Array): Promise<unknown>;
   get(meta: AcceptedMeta, id: string): Promise<Uint8Array>;
@@ -59,7 +60,7 @@ export interface MemoryTransport {
   readonly connect: Connect;
   readonly blobs: BlobCalls;
   /** Those that are not closed on both sides. */
-  readonly connections: ReadonlySet<MemoryConnection>;
+  readonly connections: Iterable<MemoryConnection> & { readonly size: number };
 }
 
 /** What a frame takes on the wire, roughly: its body and a small head. Good enough for backpressure. */
@@ -83,7 +84,7 @@ const END = Symbol("end of the connection");
 export function memoryTransport(accept: Accept, options: MemoryTransportOptions): MemoryTransport {
   const environment = options.environment ?? systemEnvironment();
   const counting = options.countsItself === true ? { countsItself: true } : {};
-  const connections = new Set<MemoryConnection>();
+  const connections = new PassingSet<MemoryConnection>();
 
   function connect(meta: ClientMeta, handler: Handler<ServerFrame>): Wire<ClientFrame> {
     const client = new End<ServerFrame, ClientFrame>(environment);
@@ -110,9 +111,11 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
       },
     };
     connections.add(connection);
-    client.onClosed = server.onClosed = () => {
+    const over = (): void => {
       if (!client.open && !server.open) connections.delete(connection);
     };
+    client.whenClosed(over);
+    server.whenClosed(over);
 
     // The server meets the connection in a turn of its own, ahead of whatever the client writes now.
     queueMicrotask(() => {
@@ -169,19 +172,24 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
   peer: End<Out, In> | undefined;
   delayMs = 0;
   duplicating = false;
-  onClosed: () => void = () => {};
 
   readonly #environment: Environment;
   readonly #underWay: (readonly Out[] | typeof END)[] = [];
   #waitingBytes = 0;
   /** `write` has said so. */
   #isBehind = false;
+  #onClosed: () => void = () => {};
   /** Nothing can be written any more, though what was written before may still be under way. */
   #ended = false;
   #lost = false;
 
   constructor(environment: Environment) {
     this.#environment = environment;
+  }
+
+  /** A method: a function that is assigned to a public field is kept with the old objects (decision 240). */
+  whenClosed(run: () => void): void {
+    this.#onClosed = run;
   }
 
   write(frames: readonly Out[]): number {
@@ -194,7 +202,7 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
     return this.#told();
   }
 
-  /** Below the bound of every sender nothing is said to wait: it is delivered in this turn, and no `drained` need follow. */
+  /** Reports 0 bytes below the bound of every sender: they are delivered in this turn of the event loop, and no `drained` need follow. */
   #told(): number {
     if (this.#waitingBytes <= LIMITS.sendQueueBytesMax / 4) return 0;
     this.#isBehind = true;
@@ -246,7 +254,7 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
   #close(reason: HoldfastError | undefined): void {
     if (!this.open) return;
     this.open = false;
-    this.onClosed();
+    this.#onClosed();
     this.handler?.closed(reason);
   }
 }

@@ -54,7 +54,7 @@ export interface AnswerState {
   readonly finish: FinishReason;
   /** Of the last step; empty: none, or not said. */
   readonly stopSequence: string;
-  /** What is said from here on is not shown: it does not follow what was. */
+  /** The text from here on is not shown: it does not follow the text that was. */
   readonly isDiverged: boolean;
   /** The turn has ended: nothing follows. */
   readonly isOver: boolean;
@@ -248,7 +248,7 @@ function hasSpoken({ current }: AnswerState): boolean {
 
 function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8Array | undefined): Result {
   const message = bytesIn(update.message) ?? blob;
-  // What was never streamed is said now.
+  // A text that the model did not stream is shown now.
   const unspoken = message === undefined || hasSpoken(state) ? "" : (spokenIn(message) ?? "");
   const [spoken, before] = said(state, unspoken);
   const [next, after] = closed(spoken);

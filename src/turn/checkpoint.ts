@@ -53,7 +53,7 @@ export interface ShownStep {
 }
 
 /** What a turn makes of the conversation. */
-export interface TurnContents {
+interface TurnContents {
   readonly before: ConversationState | undefined;
   readonly messages: readonly Written[];
   readonly todos: readonly Todo[] | undefined;

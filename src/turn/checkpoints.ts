@@ -38,7 +38,7 @@ export function checkpointSoFar(facts: Facts, request: RunRequest): Decision | u
   return isTooLong(draft.state) ? undefined : keep(facts, draft);
 }
 
-/** The newest one whose blobs are all with the client, if there is one. */
+/** The newest checkpoint whose blobs the client has all kept, if there is one. */
 export function publishReady(facts: Facts): Decision | undefined {
   const draft = facts.found.drafts.findLast((one) => isWhole(facts, one));
   return draft && { kind: "publish", draft };

@@ -113,7 +113,7 @@ function addUnsaid(
   if (action?.case !== "summarizeAction" && action?.case !== "continueAction") return undefined;
   const isAsItStands = action.case === "continueAction" && action.value.asItStands;
   if (earlier.length === 0 && !(isAsItStands && systemPrompt !== undefined))
-    return endFailed("invalid_request", "there is no conversation to go on with");
+    return endFailed("invalid_request", "there is no conversation to continue");
   if (action.case === "summarizeAction") conversation.own.push(written(userText(SUMMARIZE), idOf));
   else if (!isAsItStands && earlier.at(-1)?.role === "assistant")
     conversation.own.push(written(userText(CONTINUE), idOf));

@@ -15,7 +15,7 @@ export type Ending =
   | { readonly reason: "failed"; readonly failure: Failure };
 
 /** How an attempt of a step begins. */
-export type StepBegin =
+type StepBegin =
   | { readonly how: "start" }
   /** Anew: what came after this event is rolled back. */
   | { readonly how: "restart"; readonly rollbackTo: number; readonly restart: number }
@@ -44,7 +44,7 @@ export interface StepPlace {
   readonly onlyModel: string | undefined;
 }
 
-export interface Prompt {
+interface Prompt {
   readonly system: string;
   readonly messages: readonly ChatMessage[];
   readonly withTools: boolean;

@@ -16,10 +16,10 @@ import { assert } from "../protocol/assert.ts";
  */
 export const UNKNOWN_RESULTS_MAX = 4_096;
 
-export type ExecStage = "planned" | "issued" | "answered" | "unknown";
+type ExecStage = "planned" | "issued" | "answered" | "unknown";
 
 /** Execs issued up to `sinceEvent` are answered before `sinceSeqno`, or never (D2). */
-export interface Takeover {
+interface Takeover {
   readonly sinceSeqno: number;
   readonly sinceEvent: number;
 }

@@ -66,7 +66,7 @@ export type Entry =
   | { readonly kind: "step"; readonly record: StepRecord };
 
 /** A question to the user, asked for a tool call of a step. */
-export interface Query {
+interface Query {
   readonly id: number;
   readonly step: number;
   readonly toolCallId: string;
@@ -96,7 +96,7 @@ export interface Facts {
   /** What running execs have said, and how much of it the readers have got. */
   readonly pieces: Map<string, ExecPiece[]>;
   readonly relayed: Map<string, number>;
-  /** Execs that the client was told to stop. */
+  /** Execs that the server has taken back: the client stops them. */
   readonly stopped: Set<string>;
   readonly queries: Query[];
   /** Answers may be read before the questions they belong to: the two logs have no common order. */
@@ -279,7 +279,7 @@ function heardAction(facts: Facts, { action }: ConversationAction): void {
       const { userMessage } = action.value;
       const isKnown = facts.said.some(({ messageId: id }) => id !== "" && id === userMessage?.messageId);
       if (userMessage === undefined || isKnown) return;
-      // It is said again to all readers, in one event. One id is heard once: a client that could not know says it again (A8).
+      // The turn repeats the message to all readers, in one event. It takes one id once: a client that does not know whether it arrived sends it again (A8).
       if (lightestBytes(userMessage) <= MESSAGE_BYTES_MAX) facts.said.push(userMessage);
       else facts.violation ??= `a message has at most ${MESSAGE_BYTES_MAX} bytes: attach the rest as a file`;
       return;

@@ -57,7 +57,7 @@ export interface Opened {
 }
 
 /** A step as far as it got. */
-export interface TakenStep {
+interface TakenStep {
   readonly record: StepRecord;
   readonly calls: readonly ToolCallPart[];
   /** What each call asks for, once it was asked: arguments are parsed once. */

@@ -4,8 +4,8 @@
  * The model gets the text so far as the beginning of its answer, but for the last piece of it: the last words, from the white space before them
  * on. What it writes must begin with that piece: this proves that it writes on from there, and heals a word whose token was cut in half. One letter
  * proves nothing: an answer that is begun anew may well begin with it. So the piece has a few, and what begins like the answer is no continuation.
- * A model that has proved this before, and does not do it here, gets the whole text once: then only an echo can be told from a continuation. Where no white
- * space stands between the two, a provider may have trimmed it, and half a word cannot be told from two words: that is no continuation either.
+ * A model that has proved this before, and does not do it here, gets the whole text once: then the join can only tell an echo from a continuation. Where no white
+ * space stands between the two, a provider may have trimmed it, and half a word looks like two words: that is no continuation either.
  *
  * Providers trim white space at the end of a prompt, and some at the beginning of what is written. So no prompt ends with it, and what the
  * log has of it is neither expected nor said a second time.

@@ -86,8 +86,8 @@ function workOf(facts: Facts, request: RunRequest, plans: Plans, limits: TurnLim
   if (isSummarizing(facts)) {
     if (isDone) return summary(facts);
   } else {
-    // What is said while a summary is written follows it: it is neither summed up nor taken for one.
-    // In a turn without the model there is nothing to tell it.
+    // A message that comes while a summary is written follows it: it is neither summed up nor taken for one.
+    // A turn that only runs a command has no model to get it.
     const isCommand = request.action?.action.case === "shellCommandAction";
     const message = isCommand ? undefined : facts.said[facts.appended];
     if (message !== undefined) return { kind: "append_user", message };

@@ -3,7 +3,7 @@
  *
  * A model call that is held by another process outlives the server. A server that returns reads it from the beginning through the
  * same parser, and compares: text, thoughts, names of tools and arguments, character by character, however they are cut into pieces. While
- * both are equal nothing is said. What the log lacks is news, from its first character on.
+ * both are equal the turn emits no event. What the log lacks is news, from its first character on.
  *
  * Some SDKs make up the ids of tool calls, other ones each time: a call keeps the id that the log has of it.
  *

@@ -31,7 +31,7 @@ export interface CallResult {
 }
 
 /** Reads what a client sent, wherever it lies. */
-export type ReadContent = (content: Content | undefined) => Uint8Array;
+type ReadContent = (content: Content | undefined) => Uint8Array;
 
 /** About ten thousand tokens: a result that fills the context is of no use. */
 export const RESULT_CHARS_MAX = 40_000;
@@ -89,7 +89,7 @@ function describeResult(message: Result, pieces: readonly ExecPiece[], read: Rea
       return callResult("failed", withOutput(said === "" ? text : `${text}\n${said}`, pieces));
     }
     case "unknown": {
-      const text = `It was started, and whether and how it ended is not known: ${result.value.detail}`;
+      const text = `The outcome is unknown: ${result.value.detail}`;
       return callResult("unknown", withOutput(text, pieces));
     }
     case "aborted":

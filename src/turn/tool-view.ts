@@ -12,7 +12,7 @@ import type { ToolView, ViewPart } from "./view.ts";
 import { outcomeName } from "./tool-outcome.ts";
 
 /** Enough to see what a command is doing; the whole output reaches the model by its result. */
-export const OUTPUT_CHARS_MAX = 256 * 1024;
+const OUTPUT_CHARS_MAX = 256 * 1024;
 const PROGRESS_LINES_MAX = 200;
 
 export const EMPTY_TOOL: ToolView = {

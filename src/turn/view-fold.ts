@@ -89,7 +89,7 @@ function update(view: TurnView, { message }: InteractionUpdate): TurnView {
     case "stepFallback":
       return { ...view, model: message.value.model };
     case "stepContinued":
-      return { ...view, parts: textOf(parts, step), restarts: view.restarts + 1 };
+      return { ...view, parts: withoutBehindText(parts, step), restarts: view.restarts + 1 };
     case "stepRequested":
     case "heartbeat":
     case undefined:
@@ -168,7 +168,7 @@ function rolledBack(view: TurnView, { rollbackToEventId, step, attempt }: StepRe
 }
 
 /** Without what the step said behind its text. */
-function textOf(parts: readonly ViewPart[], step: number): readonly ViewPart[] {
+function withoutBehindText(parts: readonly ViewPart[], step: number): readonly ViewPart[] {
   const isKept = (part: ViewPart): boolean =>
     part.type === "text" || part.type === "user" || part.step !== step;
   return parts.slice(0, parts.findLastIndex(isKept) + 1);

@@ -120,7 +120,7 @@ export interface UserMessageView {
 }
 
 /** A message for the model that the server had this client keep, in this turn. */
-export interface KeptMessage {
+interface KeptMessage {
   readonly blobId: string;
   readonly isAssistant: boolean;
 }
@@ -201,7 +201,7 @@ export function knowTodos(view: TurnView, found: Readonly<Record<string, TodoVie
   return { ...view, todos, knownTodos: { ...view.knownTodos, ...found } };
 }
 
-/** Between what is said before and after something else. */
+/** Stands between texts that have something else between them. */
 export const PARAGRAPH = "\n\n";
 
 /** What the agent said in words, all of it. */

@@ -141,6 +141,15 @@ test("F2: a model that says much at once is told in pieces; one that never stops
   assert.equal(endOf(endless.host.messages).failure?.kind, FailureKind.TOKEN_LIMIT);
 });
 
+test("F2: a model that never stops to write a call's arguments is stopped", async () => {
+  const args = "x".repeat(6_000_000);
+  const part = { kind: "tool_call_delta", toolCallId: "1", tool: "shell", args } as const;
+  const { host, client, finish: finished } = hosted(literal([part, part, part, finish()]));
+  client.ask("Go");
+  await finished();
+  assert.equal(endOf(host.messages).failure?.kind, FailureKind.TOKEN_LIMIT);
+});
+
 test("E8: a message that fits no event is refused; what is attached to it is put beside the stream", async () => {
   const long = hosted(ScriptedModel.steps(["never"]));
   long.client.ask("x".repeat(300_000));

@@ -9,7 +9,8 @@ import { decodeChatMessage } from "../../src/protocol/chat-message.ts";
 import { FailureKind, type StepOptionsSchema, TurnEndReason } from "../../src/protocol/messages.ts";
 import type { MessageInitShape } from "../../src/protocol/message.ts";
 import { KeepingClient, readDone } from "./keeping-client.ts";
-import type { Break } from "./models/providers/breaking.ts";
+import { type Break, saying } from "./models/providers/breaking.ts";
+import { CHAT, type Said } from "./models/providers/formats.ts";
 import {
   type Flavour,
   FLAVOURS,
@@ -18,7 +19,7 @@ import {
   STEADY_TEXT,
   textOf as promptedText,
 } from "./models/providers/scripted.ts";
-import { type Fields, listOf } from "./models/providers/server.ts";
+import { type Act, type Fields, listOf } from "./models/providers/server.ts";
 import { endOf, kindsOf, textOf } from "./told.ts";
 import { TurnHost } from "./turn-host.ts";
 
@@ -225,10 +226,35 @@ function isPrefilled(messages: readonly unknown[]): boolean {
   return JSON.stringify(messages.at(-1)).includes('"role":"assistant"');
 }
 
-test("G1: JSON is never continued", async (t) => {
-  const format = { format: { case: "json", value: {} } } as const;
-  const { ask, provider } = await play(t, FLAVOURS.vllm, [{ behind: 8, how: "rst" }]);
-  const { messages } = await ask({ responseFormat: format });
-  assert.equal(endOf(messages).failure?.kind, FailureKind.UPSTREAM_INTERRUPTED);
-  assert.equal(provider.calls.length, 1);
+test("thoughts of an answer that is continued are in no history: not those before the break, nor those of its continuation", async (t) => {
+  const script = (messages: readonly Fields[]): Said | Act => {
+    const last = messages.at(-1) ?? {};
+    if (last["role"] !== "assistant") return { thinking: ["Which way?"], text: STEADY_TEXT };
+    const rest = STEADY_TEXT.slice(promptedText(last).length);
+    return saying(CHAT, CHAT.frames({ thinking: ["And on."], text: rest }));
+  };
+  const breaks = [{ behind: 8, how: "rst" } as const];
+  const { ask, provider } = await play(t, FLAVOURS.vllm, breaks, { script: { script } });
+  const host = await ask();
+  assert.deepEqual([textOf(host.messages), keptText(host)], [STEADY_TEXT, [STEADY_TEXT]]);
+  assert.equal(provider.calls.length, 2);
+  const thoughts = host.messages.flatMap(({ message }) =>
+    message.case === "interactionUpdate" && message.value.message.case === "thinkingDelta"
+      ? [message.value.message.value.text]
+      : [],
+  );
+  assert.deepEqual(thoughts, ["Which way?"], "what was shown stays");
+});
+
+test("G1: JSON is never continued: what cannot be rolled back ends with a clean error, and all else begins anew", async (t) => {
+  const responseFormat = { format: { case: "json", value: {} } } as const;
+  for (const shownIsFinal of [true, false]) {
+    const { ask, provider } = await play(t, FLAVOURS.vllm, [{ behind: 8, how: "rst" }]);
+    const { messages } = await ask({ responseFormat, shownIsFinal });
+    const failure = shownIsFinal ? FailureKind.UPSTREAM_INTERRUPTED : undefined;
+    assert.equal(endOf(messages).failure?.kind, failure);
+    assert.equal(provider.calls.length, shownIsFinal ? 1 : 2);
+    assert.equal(kindsOf(messages).includes("stepRestarted"), !shownIsFinal);
+    if (!shownIsFinal) assert.equal(textOf(messages), STEADY_TEXT);
+  }
 });

@@ -3,9 +3,11 @@
  *
  * It is the provider of `holdfast demo --page` with the rehearsal model behind it: "count to 60" waits before each number that is not allowed yet.
  */
+import assert from "node:assert/strict";
 import type { Cleanup } from "../cleanup.ts";
 import type { Model, ModelCall, ModelPart } from "../../src/agent/model.ts";
 import { rehearsalModel } from "../../src/agent/models/index.ts";
+import { STALL_CLOCKS } from "../../src/agent/models/upstream/stall-clocks.ts";
 import { openProvider } from "../../src/cli/demo/provider.ts";
 import { textOf } from "../../src/protocol/chat-message.ts";
 
@@ -24,9 +26,9 @@ export class HeldProvider {
     this.#prefill = prefill;
   }
 
-  /** With `continues` it is asked to write on behind what it has said; else a step that was cut off begins anew. */
+  /** With `continues` it writes on behind what it has said; else it begins anew, whatever it is asked. */
   static async start(t: Cleanup, { continues = false } = {}): Promise<HeldProvider> {
-    const model = new HeldModel();
+    const model = new HeldModel(continues);
     const provider = await openProvider(model);
     t.after(() => provider.close());
     return new HeldProvider(provider, model, continues ? "fields" : "off");
@@ -35,6 +37,15 @@ export class HeldProvider {
   /** It may count up to this number, in this answer and in all that follow. */
   allow(upTo: number): void {
     this.#model.allow(upTo);
+  }
+
+  /** Until no answer is under way: what was stopped has been stopped here too, and was not just given up for its silence. */
+  async isLetGo(): Promise<void> {
+    const deadline = performance.now() + STALL_CLOCKS.writingMs / 2;
+    while (this.#model.underWay > 0) {
+      assert.ok(performance.now() < deadline, `${this.#model.underWay} answers are under way`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   }
 
   /** What a config file says of it. */
@@ -54,8 +65,14 @@ class HeldModel implements Model {
   readonly id = "held/rehearsal";
   readonly contextTokensMax = undefined;
   readonly #inner = rehearsalModel();
+  readonly #continues: boolean;
   #allowed = Number.POSITIVE_INFINITY;
   #changed = Promise.withResolvers<void>();
+  underWay = 0;
+
+  constructor(continues: boolean) {
+    this.#continues = continues;
+  }
 
   allow(upTo: number): void {
     this.#allowed = upTo;
@@ -64,10 +81,20 @@ class HeldModel implements Model {
   }
 
   async *call(call: ModelCall): AsyncGenerator<ModelPart, void> {
+    this.underWay++;
+    try {
+      yield* this.#said(call);
+    } finally {
+      this.underWay--;
+    }
+  }
+
+  async *#said(call: ModelCall): AsyncGenerator<ModelPart, void> {
     const gone = new Promise<void>((resolve) => call.signal.addEventListener("abort", () => resolve()));
     const asked = call.messages.findLast(({ role }) => role === "user");
     const counts = asked !== undefined && textOf(asked).startsWith("count to");
-    for await (const part of this.#inner.call(call)) {
+    const { prefill = "", ...anew } = call;
+    for await (const part of this.#inner.call(this.#continues ? { ...anew, prefill } : anew)) {
       const number = counts && part.kind === "text" ? Number(part.text) : 0;
       while (number > this.#allowed && !call.signal.aborted)
         await Promise.race([this.#changed.promise, gone]);

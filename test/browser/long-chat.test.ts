@@ -148,9 +148,30 @@ test("what a step has taken back fades where it stood", { skip }, async (t) => {
     );
   await show(1);
   const before = await topOf(".markdown p");
-  await page.evaluate("show(1, { 0: null })");
+  await page.evaluate("show(1, { 0: { running: '' } })");
   await page.locator(".gone").waitFor({ state: "attached" });
   assert.ok(Math.abs((await topOf(".gone")) - before) < 1.5, `${before} to ${await topOf(".gone")}`);
   await page.clock.fastForward(1_000);
   await page.locator(".gone").waitFor({ state: "detached" });
 });
+
+test(
+  "what a step takes back, and says anew, does not move what a person reads above it",
+  { skip },
+  async (t) => {
+    const { page, show } = await longChat(t);
+    const long = "A line of it.\n\n".repeat(60);
+    await show(30, { 29: { running: long } });
+    // The end of the turn before it is seen, and the beginning of the answer.
+    const top = "document.querySelector('article:last-of-type').getBoundingClientRect().top";
+    await scrollBy(page, (await page.evaluate<number>(top)) - 400);
+    const before = await seen(page);
+    assert.ok(before.length > 0 && !(await isAtEnd(page)));
+    for (const running of ["", "Anew.", long + long]) {
+      await show(30, { 29: { running } });
+      assert.deepEqual(await seen(page), before, `${running.length} characters`);
+      await page.locator(".gone").waitFor({ state: "detached" });
+      assert.deepEqual(await seen(page), before, `${running.length} characters, faded`);
+    }
+  },
+);

@@ -10,7 +10,7 @@ import { browser } from "./chromium.ts";
 
 const folder = join(import.meta.dirname, "../../src/page");
 
-/** `show(count, news)`: so many turns; `news` is what answers say more, by their place; null: it runs, and has said nothing. Heights differ from turn to turn. */
+/** `show(count, news)`: so many turns; `news` is what answers say more, by their place, or what they have said while they run. Heights differ from turn to turn. */
 const SCRIPT = `
 import { createElement, render } from "preact/compat";
 import { Chat } from "./chat.tsx";
@@ -19,14 +19,14 @@ let more = {};
 const answerOf = (at) => Array(1 + ((at * 7) % 5)).fill("Some **words** of answer " + at + ". ".repeat(9)).join("\\n\\n") + (more[at] ?? "");
 const made = new Map();
 const turnOf = (at) => {
-  const text = answerOf(at);
+  const isRunning = typeof more[at] === "object";
+  const text = isRunning ? more[at].running : answerOf(at);
   const known = made.get(at);
-  if (known?.parts[0]?.text === text && more[at] !== null) return known;
+  if (known?.parts[0]?.text === text && !isRunning) return known;
   const user = { text: "Question " + at, messageId: "", attachments: [] };
   const end = { reason: "completed", message: "" };
-  const isSilent = more[at] === null;
-  const parts = isSilent ? [] : [{ type: "text", step: 0, text }];
-  const turn = { id: "t" + at, user, parts, end: isSilent ? undefined : end, usage: undefined, model: "" };
+  const parts = text === "" ? [] : [{ type: "text", step: 0, text }];
+  const turn = { id: "t" + at, user, parts, end: isRunning ? undefined : end, usage: undefined, model: "" };
   made.set(at, turn);
   return turn;
 };
@@ -43,11 +43,11 @@ globalThis.show = (count, news = {}) => {
 
 const HTML = '<!doctype html><meta charset="utf-8"><div id="root"></div>';
 
-let script: Promise<string> | undefined;
+const scripts = new Map<string, Promise<string>>();
 
-async function bundled(): Promise<string> {
+async function bundled(contents: string): Promise<string> {
   const { outputFiles } = await build({
-    stdin: { contents: SCRIPT, resolveDir: folder, loader: "js" },
+    stdin: { contents, resolveDir: folder, loader: "js" },
     bundle: true,
     minify: true,
     write: false,
@@ -60,10 +60,8 @@ async function bundled(): Promise<string> {
   return outputFiles[0]?.text ?? "";
 }
 
-/** Shows so many turns; `news` is what their answers say more; null: it runs, and has said nothing. */
-export type Show = (count: number, news?: Readonly<Record<number, string | null>>) => Promise<void>;
-
-export async function longChat(t: TestContext): Promise<{ readonly page: Page; readonly show: Show }> {
+/** A page with this script, which may import from `src/page`, and the page's own style. */
+export async function pageWith(t: TestContext, contents: string): Promise<Page> {
   const context = await (await browser()).newContext({ viewport: { width: 1000, height: 800 } });
   t.after(() => context.close());
   const page = await context.newPage();
@@ -71,8 +69,20 @@ export async function longChat(t: TestContext): Promise<{ readonly page: Page; r
   await page.route("http://chat.test/", (route) => route.fulfill({ contentType: "text/html", body: HTML }));
   await page.goto("http://chat.test/");
   await page.addStyleTag({ content: readFileSync(join(folder, "style.css"), "utf8") });
-  script ??= bundled();
+  const script = scripts.get(contents) ?? bundled(contents);
+  scripts.set(contents, script);
   await page.addScriptTag({ content: await script });
+  return page;
+}
+
+/** Shows so many turns; `news` is what their answers say more, or all that one has said that runs. */
+export type Show = (
+  count: number,
+  news?: Readonly<Record<number, string | { readonly running: string }>>,
+) => Promise<void>;
+
+export async function longChat(t: TestContext): Promise<{ readonly page: Page; readonly show: Show }> {
+  const page = await pageWith(t, SCRIPT);
   const show: Show = async (count, news = {}) => {
     await page.evaluate(`show(${count}, ${JSON.stringify(news)})`);
     await settled(page);

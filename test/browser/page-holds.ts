@@ -3,8 +3,9 @@
  * restart in order, a message that is sent to a dead server, an approval that waits.
  *
  * The provider counts up to the place of the kill and no further, so each kill hits the middle of an answer. Afterwards every text that a tab ever showed as
- * the answer is compared with the script, which is what the server's log has, character by character.
+ * the answer is compared, character by character, with what the server's log has, which is read anew; and that with the script.
  */
+import assert from "node:assert/strict";
 import type { BrowserContext } from "playwright-core";
 import type { HeldProvider } from "./held-provider.ts";
 import { counted, type PageServer, Tab } from "./page-rig.ts";
@@ -76,6 +77,7 @@ export async function holds(name: string, moment: Moment, tab: Tab): Promise<Tab
   provider.allow(at);
   await tab.say(question);
   await tab.answers((answer) => answer === counted(at), "the answer begins");
+  const stream = await tab.stream();
   const tabs = (await POINTS[name]?.(moment, tab, question)) ?? [];
   provider.allow(to);
   for (const one of tabs) {
@@ -84,6 +86,7 @@ export async function holds(name: string, moment: Moment, tab: Tab): Promise<Tab
     await one.sawOnly(question, counted(to));
   }
   const [first, ...others] = tabs;
+  assert.equal(await first?.logged(stream), counted(to), "the server's log has it");
   for (const other of others) await other.page.close();
   return first ?? Tab.open(moment.context, server.url);
 }
@@ -100,6 +103,7 @@ export async function holdsUnsent({ server, provider, to }: Moment, tab: Tab): P
   await tab.answers((answer) => answer === counted(to), "it is answered");
   await tab.is("ended");
   await tab.sawOnly(question, counted(to));
+  assert.equal(await tab.logged(await tab.stream()), counted(to), "the server's log has it");
 }
 
 /** A tool that waits for a yes is asked for again, and runs once. */

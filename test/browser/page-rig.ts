@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { Cli, type Running } from "../cli/cli-process.ts";
+import { bundle } from "./bundle.ts";
 import { browser } from "./chromium.ts";
 import type { HeldProvider } from "./held-provider.ts";
 import { PATIENCE_MS, shownText } from "./waiting.ts";
@@ -25,11 +26,11 @@ export class PageServer {
   }
 
   /** Without a provider the rehearsal model answers. */
-  static async start(t: TestContext, provider?: HeldProvider): Promise<PageServer> {
+  static async start(t: TestContext, provider?: HeldProvider, more: object = {}): Promise<PageServer> {
     // It lives for as long as all the tests that use it.
     const cli = new Cli(t, { patienceMs: 10 * PATIENCE_MS });
     const path = join(cli.home, "page.config.json");
-    writeFileSync(path, JSON.stringify(provider?.config ?? {}));
+    writeFileSync(path, JSON.stringify({ ...provider?.config, ...more }));
     const flags = ["--config", path];
     return new PageServer(cli, flags, await cli.serve(flags, HOME_KEY));
   }
@@ -42,6 +43,10 @@ export class PageServer {
     return this.#running.apiKey;
   }
 
+  get pid(): number {
+    return this.#running.pid;
+  }
+
   /** What it says as `page`. */
   get link(): string {
     return /^ {2}page +(\S+)$/m.exec(this.#running.stdout())?.[1] ?? "";
@@ -50,6 +55,15 @@ export class PageServer {
   /** Everything that it has written. */
   get said(): string {
     return this.#running.stdout() + this.#running.stderr();
+  }
+
+  /** `holdfast` with these arguments, in the server's data directory. */
+  async run(...args: readonly string[]): Promise<void> {
+    assert.equal((await this.#cli.run([...args, ...this.#cli.inDataDir])).code, 0);
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#running.signal(signal);
   }
 
   /** `kill -9`. */
@@ -84,6 +98,14 @@ new MutationObserver(() => {
 }).observe(document, { subtree: true, childList: true, characterData: true });
 `;
 
+let loggedBundle: Promise<string> | undefined;
+
+/** See `page/logged.ts`. */
+function loggedScript(): Promise<string> {
+  loggedBundle ??= bundle("logged.ts");
+  return loggedBundle;
+}
+
 /** What the browser writes where the page's policy has refused something. */
 const REFUSAL = /Content Security Policy|Trusted ?(?:Type|HTML|Script)/i;
 
@@ -100,6 +122,7 @@ export async function visitor(t: TestContext, options: BrowserContextOptions = {
     assert.deepEqual(faults, []);
   });
   await context.addInitScript({ content: WATCH });
+  await context.addInitScript({ content: await loggedScript() });
   return context;
 }
 
@@ -147,6 +170,16 @@ export class Tab {
   async answer(): Promise<string> {
     const said = await this.page.locator("article").last().locator(".markdown").allTextContents();
     return said.join("");
+  }
+
+  /** The name of the last answer's stream. */
+  async stream(): Promise<string> {
+    return (await this.page.locator("article").last().getAttribute("data-turn")) ?? "";
+  }
+
+  /** The text that the server's log of this stream has. */
+  logged(stream: string): Promise<string> {
+    return this.page.evaluate<string>(`logged(${JSON.stringify(stream)})`);
   }
 
   answers(isIt: (answer: string) => boolean, what: string): Promise<string> {

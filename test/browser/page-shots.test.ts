@@ -1,5 +1,5 @@
 /**
- * The page looks as its pictures do. `HOLDFAST_SCREENSHOTS=1 npx node --test test/browser/page-shots.test.ts` takes them anew; that of the drawer is taken by
+ * The page looks as its pictures do. `HOLDFAST_SCREENSHOTS=1 npx node --test test/browser/page-shots.test.ts` takes them anew; those of the drawer are taken by
  * `demo-page.test.ts`.
  */
 import assert from "node:assert/strict";
@@ -7,11 +7,10 @@ import { test } from "node:test";
 import { noBrowser } from "./chromium.ts";
 import { HeldProvider } from "./held-provider.ts";
 import { counted, PageServer, Tab, visitor } from "./page-rig.ts";
-import { CELL_MAX, DESK, difference, kept, looksAs, MEAN_MAX } from "./pictures.ts";
+import { CELL_MAX, DESK, difference, kept, looksAs, MEAN_MAX, PHONE } from "./pictures.ts";
 import { TEST_MS } from "./waiting.ts";
 
 const skip = noBrowser ?? false;
-const PHONE = { width: 390, height: 780 };
 
 const TALK = `think The user wants to know what to pack. Oslo is cold in November.
 say ## Oslo in November
@@ -37,8 +36,9 @@ test("the page looks as its pictures do", { skip, timeout: TEST_MS }, async (t) 
   await tab.say('call write_note {"name":"packing","text":"- warm coat\\n- boots\\n- reflector"}');
   await tab.page.getByLabel("What changes").waitFor();
   await shot("page-chat");
-  await tab.page.setViewportSize(PHONE);
   await tab.page.emulateMedia({ colorScheme: "dark" });
+  await shot("page-chat-dark");
+  await tab.page.setViewportSize(PHONE);
   await shot("page-phone-dark");
   await tab.page.emulateMedia({ colorScheme: "light" });
   await shot("page-phone");
@@ -60,6 +60,10 @@ test("the page looks as its pictures do", { skip, timeout: TEST_MS }, async (t) 
   await shot("page-stream");
   await tab.page.emulateMedia({ colorScheme: "dark" });
   await shot("page-stream-dark");
+  await tab.page.setViewportSize(PHONE);
+  await shot("page-stream-phone-dark");
+  await tab.page.emulateMedia({ colorScheme: "light" });
+  await shot("page-stream-phone");
 
   const blank = await context.newPage();
   const other = await difference(blank, kept("page-stream"), kept("page-stream-dark"));

@@ -1,14 +1,11 @@
 /**
- * The page at `/` in a real browser: who gets in, that it holds, that hostile text stays text, and that everybody can read it.
+ * The page at `/` in a real browser: who gets in, that it holds, and that hostile text stays text.
  *
  * One server, one provider and one Chromium for all of it. The provider counts as far as a test lets it, so that what happens to an answer happens in its middle,
  * however slow the machine is; and what an answer is, is known, so every text that ever stood on the screen is compared with it character by character.
  */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { test } from "node:test";
-import type { AxeResults } from "axe-core";
 import { browser, noBrowser } from "./chromium.ts";
 import { INTRUSIONS } from "./intrusions.ts";
 import { HeldProvider } from "./held-provider.ts";
@@ -183,6 +180,7 @@ test("the page", { skip, timeout: TEST_MS }, async (t) => {
       await writer.is("ended");
       await writer.page.getByText(/nothing lost over \d+ reconnects?/).waitFor();
       await writer.sawOnly("count to 80", counted(80));
+      assert.equal(await writer.logged(await writer.stream()), counted(80), "the server's log has it");
       await writer.page.locator(".answer > .gone").waitFor({ state: "detached" });
       const entries = writer.page.getByRole("listbox", { name: "Entries" });
       const blow = await fetch(`${server.url}demo/kill`, { method: "POST" });
@@ -192,15 +190,21 @@ test("the page", { skip, timeout: TEST_MS }, async (t) => {
       const breaks = await entries.innerText();
       assert.match(
         breaks,
-        /^connected, epoch 1, fsync, \d+ in the log\ncut: connection lost\nback after .* s, epoch 1/,
+        /^connected, epoch 1, fsync, \d+ in the log\ncut: connection lost\nback after .*s, epoch 1/,
       );
       assert.match(breaks, /the step begins anew/);
       await writer.page.getByLabel("Show").selectOption("chunks");
-      assert.match(await entries.innerText(), /^0 ✓ run\n/);
+      assert.match(await entries.innerText(), /^0 ✓ run\n1 [✓…] blob\n/);
+      const entry = writer.page.getByLabel("Entry", { exact: true });
+      await writer.page.getByRole("option", { name: "0 ✓ run" }).click();
+      await entry
+        .filter({ hasText: /chunk 0, run, .*acknowledged after .*sent once.*"count to 80"/s })
+        .waitFor();
+      await entry.getByRole("button", { name: "Close" }).click();
       await writer.page.getByLabel("Show").selectOption("events");
       await entries.focus();
       await writer.page.keyboard.press("ArrowDown");
-      await writer.page.getByLabel("Entry", { exact: true }).filter({ hasText: "completed" }).waitFor();
+      await entry.filter({ hasText: "completed" }).waitFor();
       await writer.page.keyboard.press("Alt+KeyS");
     },
   );
@@ -243,6 +247,7 @@ test("the page", { skip, timeout: TEST_MS }, async (t) => {
     await writer.answers((answer) => answer === counted(30), "the answer begins");
     await writer.page.keyboard.press("Escape");
     await writer.page.getByText("You stopped it here.").waitFor();
+    await provider.isLetGo();
     assert.equal(await writer.answer(), counted(30));
     await writer.press("Edit");
     await writer.page.getByLabel("Your message, changed").fill("think Well.\nsay Said **anew**.");
@@ -297,39 +302,5 @@ test("the page", { skip, timeout: TEST_MS }, async (t) => {
     await writer.answers((answer) => answer.length === 60_000, "a line without end");
     const isWide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
     assert.equal(await writer.page.evaluate(isWide), false);
-  });
-
-  await t.test("everybody can read it, light and dark, on a desk and on a phone", async (t) => {
-    const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-    const context = await visitor(t, { storageState: await writer.page.context().storageState() });
-    const reader = await Tab.open(context, server.url);
-    await reader.isReady();
-    await reader.page.getByLabel("Model").selectOption("rehearsal/rehearsal");
-    await reader.say(
-      "think Let me see.\nsay # A title\nsay - one\nsay ```js\nsay let x;\nsay ```\nsay | a | b |\nsay |---|---|\nsay | 1 | 2 |\nerror rate_limited",
-    );
-    await reader.page.getByText("What it said so far is kept.").waitFor();
-    await reader.page.locator(".code .keyword").waitFor();
-    await reader.say('call write_note {"name":"n","text":"one"}');
-    await reader.page.getByLabel("What changes").waitFor();
-    await reader.press("Stream");
-    for (const colorScheme of ["light", "dark"] as const)
-      for (const size of [
-        { width: 1280, height: 800 },
-        { width: 390, height: 844 },
-      ]) {
-        await reader.page.emulateMedia({ colorScheme });
-        await reader.page.setViewportSize(size);
-        const { violations } = await reader.page.evaluate<AxeResults>(
-          `${axe}; axe.run(document, { resultTypes: ["violations"] })`,
-        );
-        assert.deepEqual(
-          violations
-            .filter(({ impact }) => impact === "serious" || impact === "critical")
-            .map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]),
-          [],
-          `${colorScheme}, ${size.width}`,
-        );
-      }
   });
 });

@@ -11,6 +11,7 @@ import type { Page } from "playwright-core";
 import { repository } from "../docs/entry-points.ts";
 
 export const DESK = { width: 1280, height: 800 };
+export const PHONE = { width: 390, height: 780 };
 
 /** Of 255: the mean of all places, and of the place that differs most. */
 export const MEAN_MAX = 6;
@@ -20,13 +21,14 @@ const pathOf = (name: string): string => join(repository, "docs/images", `${name
 
 export const kept = (name: string): Buffer => readFileSync(pathOf(name));
 
-/** The page looks as its picture of this name does. */
-export async function looksAs(name: string, page: Page): Promise<void> {
+/** The page looks as its picture of this name does. `but`: a part whose marks stand elsewhere each time. */
+export async function looksAs(name: string, page: Page, but?: string): Promise<void> {
   const taken = await page.screenshot({ caret: "hide" });
   if (process.env["HOLDFAST_SCREENSHOTS"] === "1") writeFileSync(pathOf(name), taken);
   // The page itself may load no picture.
   const blank = await page.context().newPage();
-  const { mean, cell } = await difference(blank, taken, kept(name));
+  const hidden = but === undefined ? null : await page.locator(but).boundingBox();
+  const { mean, cell } = await difference(blank, taken, kept(name), hidden);
   await blank.close();
   assert.ok(
     mean < MEAN_MAX && cell < CELL_MAX,
@@ -39,9 +41,11 @@ export async function difference(
   page: Page,
   one: Uint8Array,
   other: Uint8Array,
+  hidden: object | null = null,
 ): Promise<{ readonly mean: number; readonly cell: number }> {
   const address = (png: Uint8Array): string => `data:image/png;base64,${Buffer.from(png).toString("base64")}`;
   return page.evaluate(`(async () => {
+    const hidden = ${JSON.stringify(hidden)};
     const small = async (address) => {
       const image = new Image();
       image.src = address;
@@ -51,6 +55,9 @@ export async function difference(
       const context = canvas.getContext("2d");
       context.imageSmoothingQuality = "high";
       context.drawImage(image, 0, 0, width, height);
+      const scale = width / image.naturalWidth;
+      if (hidden !== null)
+        context.clearRect(...[hidden.x, hidden.y, hidden.width, hidden.height].map((px) => px * scale));
       return context.getImageData(0, 0, width, height).data;
     };
     const [one, other] = [await small(${JSON.stringify(address(one))}), await small(${JSON.stringify(address(other))})];

@@ -26,6 +26,7 @@ test("a person's server is killed in mid-answer: the chat says so, starts none, 
   const second = await rig.serve("--port", "0");
   await chat.shows(new RegExp(`\\(process\\s+${second.pid}\\)`));
   await chat.shows(ENDED);
+  assert.doesNotMatch(chat.screen, /begins this step anew|↻/, "the answer continued at the next word");
   assert.deepEqual(await pidOf(rig.dataDir), second.pid);
 
   // At an idle prompt, and back on the same port: the next message waits for it.

@@ -62,13 +62,16 @@ test("killed while it asks, started again, and the server killed: nothing is los
   if (rig === undefined) return;
   const first = rig.onTerminal();
   await first.shows(/\n›$/);
+  first.type("say hello\r");
+  await first.shows(/\nhello\n[^]*\n›$/);
   first.type("shell sleep 60\r");
   await first.shows(/Allow\?[^\n]*:$/);
   first.child.kill("SIGKILL");
   await first.end;
 
   const second = rig.onTerminal();
-  await second.shows(/was interrupted\.\nContinue it\? \[Y\/n\]$/);
+  // By its own words, not by those that began the conversation.
+  await second.shows(/\n“shell sleep 60” was interrupted\.\nContinue it\? \[Y\/n\]$/);
   second.type("\r");
   // It had not started, so it is asked again.
   await second.shows(/● shell {2}sleep 60\n▲ [^]*Allow\?[^\n]*:$/);

@@ -132,7 +132,7 @@ test("every outcome of a tool has its words; unknown says what is known", () => 
   assert.match(transcriptOf([SHELL, ended("aborted")]), /■ aborted\n$/);
   assert.match(
     transcriptOf([SHELL, ended("unknown")]),
-    /\? unknown: it was started, and nobody knows how it ended\n$/,
+    /\? unknown: it was started; how it ended is not known\n$/,
   );
 });
 

@@ -51,6 +51,14 @@ test("a directory that other users can read, write or replace is not used, and n
   assert.equal(keptBy(homeOf(t), { NODE_DISABLE_COMPILE_CACHE: "1" }), 0);
 });
 
+test("a home that is not there is not made", (t) => {
+  const home = homeOf(t);
+  const absent = join(home, "absent");
+  const env = { ...inherited(), NODE_COMPILE_CACHE: undefined, HOME: absent };
+  assert.equal(spawnSync(process.execPath, [COMMAND, "--version"], { env }).status, 0);
+  assert.deepEqual(readdirSync(home), []);
+});
+
 test("each system has its own place, and without a home there is none", () => {
   const place = (platform: NodeJS.Platform, env: NodeJS.ProcessEnv, home?: string): string | undefined =>
     cacheDirectory({ platform, env, home });

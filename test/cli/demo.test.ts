@@ -78,7 +78,7 @@ test("B1, C1: a demo with real kills proves that nothing is lost and no tool run
       "end",
     ].map((name) => `ok ${name}`),
   );
-  assert.match(text, /The proof holds: nothing lost, no tool twice\./);
+  assert.match(text, /The proof holds: nothing lost, no tool ran twice\./);
   assert.match(text, /^\S.* serve\n$/m, "it ends with the next command to paste");
   assert.ok(!text.includes("\u001b"), "a pipe gets no colours");
   assert.deepEqual(demoDirectories(temporary), []);

@@ -12,7 +12,7 @@ import { pathToFileURL } from "node:url";
 const root = join(import.meta.dirname, "../..");
 const BIN = join(root, "bin/holdfast.js");
 
-test("an older Node is told in one line which one it takes, and nothing is imported", (t) => {
+test("an older Node says in one line which one it takes and how to get it, and nothing is imported", (t) => {
   const place = mkdtempSync(join(tmpdir(), "holdfast-node-"));
   t.after(() => rmSync(place, { recursive: true, force: true }));
   const disguise = join(place, "disguise.mjs");
@@ -28,7 +28,9 @@ test("an older Node is told in one line which one it takes, and nothing is impor
     const { status, stdout, stderr } = spawnSync(process.execPath, [...flags, command, "--version"], {
       encoding: "utf8",
     });
-    assert.deepEqual([status, stdout, stderr], [1, "", "Holdfast needs Node 24 or later; this is 20.20.2\n"]);
+    const said =
+      "Holdfast needs Node 24 or later; this is 20.20.2. For npx in this directory: npm install node@24\n";
+    assert.deepEqual([status, stdout, stderr], [1, "", said]);
   }
 });
 

@@ -181,6 +181,20 @@ test("what cannot be used is refused in one line, without the password", async (
   assert.ok(![nobody, wrong, inspected].some(({ stdout, stderr }) => (stdout + stderr).includes(CANARY)));
 });
 
+test("store status, migrate and check say what there is in a database, before and after its tables are made", async (t) => {
+  const cli = new Cli(t);
+  const env = { HOLDFAST_STORE: await address() };
+  const store = (what: string) => cli.run(["store", what], env);
+  assert.match((await store("status")).stdout, /^tables: version 0 of \d+, to be brought up to date/m);
+  const none = await store("check");
+  assert.match(none.stdout + none.stderr, /there are no tables of Holdfast in this database/);
+  const migrated = await store("migrate");
+  assert.equal(migrated.code, 0, migrated.stderr);
+  assert.match(migrated.stdout, /^Brought the tables to version \d+\.$/m);
+  assert.match((await store("status")).stdout, /^tables: version (\d+) of \1, up to date$/m);
+  assert.equal((await store("check")).stdout.trim(), "The store is whole.");
+});
+
 const USED = z.object({ usage: z.object({ total_tokens: z.number() }) });
 const LISTED = z.array(z.object({ label: z.string(), tokensToday: z.number() }));
 

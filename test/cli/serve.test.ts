@@ -23,7 +23,10 @@ test("serves, says in plain words what it is, and ends in good order on SIGTERM"
   const lines = text.trimEnd().split("\n");
   const titles = lines.map((line) => /^ {2}([A-Za-z ]+?) {2,}/.exec(line)?.[1]);
   assert.deepEqual(titles, [undefined, "model", "API key", "try", "page", "docs"]);
-  assert.equal(lines[0], `Holdfast is listening on ${server.url}, data in ${cli.dataDir}`);
+  assert.equal(
+    lines[0],
+    `Holdfast is listening on ${server.url}, process ${server.pid}, data in ${cli.dataDir}`,
+  );
   assert.match(text, /^ {2}model +rehearsal\/rehearsal: a script, no AI\. /m);
   const [key = "", ask = "", page = "", docs = ""] = lines.slice(2).map((line) => line.slice(11));
   const asked = spawnSync("bash", ["-c", `${key}; ${ask} --silent --max-time 20`], { encoding: "utf8" });
@@ -119,7 +122,10 @@ test("E7: an address that others can reach is refused without an API key, and wa
   });
   assert.match(fromEnvironment.stderr(), /"level":40,.*"msg":"http\S+ is not encrypted: .*"\}/);
   assert.match(fromEnvironment.stdout(), /API key +the one in HOLDFAST_API_KEY/);
-  assert.match(fromEnvironment.stdout(), /listening on \S+, on every address of this machine, data in /);
+  assert.match(
+    fromEnvironment.stdout(),
+    /listening on \S+, on every address of this machine, process \d+, data in /,
+  );
   const loopback = /curl (http:\/\/127\.0\.0\.1:\d+)\/v1\/chat/.exec(fromEnvironment.stdout())?.[1] ?? "";
   assert.equal(await isLetIn(loopback, "an-api-key-from-the-environment"), true);
   assert.ok(!fromEnvironment.stdout().includes("an-api-key-from-the-environment"));
@@ -294,7 +300,7 @@ test("what was saved is one line: JSON in a pipe, in colour for a person at a te
   assert.deepEqual(
     written.slice(1).map((text) => text.split("\u001b[32m")[1]?.split("\u001b")[0]),
     [
-      "continued a model call that outlived its server: no new model call",
+      "continued an answer that the end of its server had cut off: no new model call",
       "continued after the provider broke off",
       "continued after the provider broke off",
       "sent the rest of an answer: no second one began",

@@ -43,6 +43,7 @@ test("every wrong field is refused by its name, with what it should be", () => {
     ['{"logLevel": "loud"}', /"logLevel" must be one of trace/],
     ['{"retentionMs": 5}', /"retentionMs" must be a whole number, at least 60000/],
     ['{"responseTtlMs": 5}', /"responseTtlMs" must be a whole number, at least 60000/],
+    ['{"sessionTtlMs": 7200001}', /"sessionTtlMs" must be a whole number from 1000 to 7200000/],
     ['{"apiKey": "x"}', /"apiKey" does not belong in a file; set HOLDFAST_API_KEY/],
   ];
   for (const [text, message] of cases) {

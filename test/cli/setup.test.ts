@@ -11,10 +11,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { CLAUDE } from "../../src/cli/setup/claude.ts";
 import { undone } from "../../src/cli/setup/clients.ts";
+import { keptPort } from "../kept-port.ts";
 import { Cli } from "./cli-process.ts";
 
 const SETTINGS = { url: "http://127.0.0.1:4600", apiKey: "key", model: "a/b" };
@@ -46,7 +48,7 @@ test("it shows the settings and touches nothing; --write makes the file, for its
   await run("--write");
   assert.deepEqual(JSON.parse(readFileSync(path, "utf8")), { env });
   assert.equal(statSync(path).mode & 0o777, 0o600);
-  await run("--write", "--model", "other/model");
+  await run("--write", "--model", "rehearsal");
   await run("--undo");
   assert.deepEqual([existsSync(path), existsSync(`${path}.before-holdfast`)], [false, false]);
   assert.match((await run("--undo")).stderr, /Nothing to undo/);
@@ -118,6 +120,56 @@ test("an API key that the server refuses is named, with what to do, and nothing 
     assert.match(stderr, /^holdfast: \S+ refuses the API key in HOLDFAST_API_KEY; set it to .*unset it.*\n$/);
   }
   assert.ok(!existsSync(path));
+});
+
+test("a model that the server does not have is named with those that it has, and nothing is written", async (t) => {
+  const { cli, path, run } = await begin(t);
+  for (const args of [[], ["--write"]]) {
+    const asked = ["setup", "claude", "--model", "other/model", ...args, ...cli.inDataDir];
+    const { code, stdout, stderr } = await cli.run(asked);
+    assert.deepEqual([code, stdout], [1, ""]);
+    assert.match(stderr, /has no model "other\/model" for this API key\. It has rehearsal\/rehearsal\.\n$/);
+  }
+  assert.ok(!existsSync(path));
+  // By its short name it is the listed one.
+  assert.doesNotMatch((await run("--write", "--model", "rehearsal")).stderr, /does not list/);
+});
+
+test("a model that its provider may have is written, and the doubt is said", async (t) => {
+  const cli = new Cli(t);
+  await cli.serve([], { ANTHROPIC_API_KEY: "of-the-provider" });
+  const asked = ["setup", "claude", "--write", "--model", "anthropic/claude-of-tomorrow", ...cli.inDataDir];
+  const { code, stderr } = await cli.run(asked);
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /The server does not list anthropic\/claude-of-tomorrow, and passes it on/);
+  assert.match(readFileSync(join(cli.home, ".claude", "settings.json"), "utf8"), /claude-of-tomorrow/);
+});
+
+test("a server that does not answer is written all the same, if the model is named, and it is said; one that is no Holdfast is not", async (t) => {
+  const cli = new Cli(t);
+  const env = { HOLDFAST_API_KEY: "a-well-formed-key-of-another-server" };
+  const away = ["setup", "claude", "--write", "--url", `http://127.0.0.1:${await keptPort()}`];
+  const path = join(cli.home, ".claude", "settings.json");
+  const unnamed = await cli.run(away, env);
+  assert.equal(unnamed.code, 1);
+  assert.match(unnamed.stderr, /does not answer \(ECONNREFUSED\): start it, or name a model with --model/);
+  assert.ok(!existsSync(path));
+  const { code, stderr } = await cli.run([...away, "--model", "a/b"], env);
+  assert.equal(code, 0, stderr);
+  assert.match(
+    stderr,
+    /\(ECONNREFUSED\), so neither the API key nor the model was checked\. Start the server/,
+  );
+  assert.match(readFileSync(path, "utf8"), /"a\/b"/);
+
+  const other = createServer((_, response) => response.end("hello"));
+  t.after(() => other.close());
+  const port = await keptPort();
+  other.listen(port, "127.0.0.1");
+  const named = ["setup", "codex", "--write", "--url", `http://127.0.0.1:${port}`, "--model", "a/b"];
+  const foreign = await cli.run(named, env);
+  assert.equal(foreign.code, 1);
+  assert.match(foreign.stderr, /answers 200 without a list of models: is it a server of Holdfast\?/);
 });
 
 test("a server that a chat has started is shown with a warning, and never written into a client's file", async (t) => {

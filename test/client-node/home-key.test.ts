@@ -57,7 +57,7 @@ class Scope {
         places ??
         ((scopeId) => [
           keyringPlace(this.keyring, scopeId),
-          filePlace(this.keys, scopeId, (notice) => this.notices.push(notice)),
+          filePlace(this.keys, scopeId, "the-data", (notice) => this.notices.push(notice)),
         ]),
     };
     return resolveHomeKey(options);
@@ -155,7 +155,7 @@ test("a key that can be kept nowhere is refused with what to do", async (t) => {
   writeFileSync(notADirectory, "");
   const places = (scopeId: string): readonly KeyPlace[] => [
     keyringPlace(scope.keyring, scopeId),
-    filePlace(notADirectory, scopeId, () => undefined),
+    filePlace(notADirectory, scopeId, "the-data", () => undefined),
   ];
   await assert.rejects(scope.resolve(undefined, places), {
     code: "unavailable",

@@ -19,6 +19,7 @@ export const documents: readonly Document[] = [
   "CHANGELOG.md",
   "CONTRIBUTING.md",
   "SECURITY.md",
+  "bench/README.md",
   ...globSync("docs/**/*.md", { cwd: repository }),
 ]
   .toSorted()

@@ -49,6 +49,9 @@ const HOW: Readonly<Record<string, How>> = {
     elsewhere: "test/harness/harness.test.ts",
   },
   "npm run bench": { elsewhere: "test/bench.test.ts" },
+  "npm run bench -- --only delivery,latency": { elsewhere: "test/bench.test.ts" },
+  "npm run bench -- --rounds 3 --json result.json": { elsewhere: "test/bench.test.ts" },
+  "npm run bench -- --quick": { elsewhere: "test/bench.test.ts" },
   "npm run build": { elsewhere: "test/package.test.ts" },
   "npx node examples/tool-over-a-cut.ts": {
     prints: /^deploy runs\nthe server has a result: execClientMessage\nthe stream ended: completed\n$/,

@@ -181,11 +181,14 @@ test("systemd reads the unit", { skip: noSystemd ? "there is no systemd-analyze"
   assert.ok(!stderr.includes("holdfast.service:"), stderr);
 });
 
-test("the image sets only variables that a server reads, and copies what is there", () => {
+test("the image sets only variables that a server reads, and its server is the first process", () => {
   const image = readFileSync(join(repository, "Dockerfile"), "utf8");
   const settings = readFileSync(join(repository, "src/cli/settings.ts"), "utf8");
   const set = [...image.matchAll(/\b(HOLDFAST_\w+)=(?!\.)/g)].map(([, name = ""]) => name);
   assert.ok(set.length >= 3);
   for (const name of set) assert.ok(settings.includes(`${name}:`), name);
   assert.match(image, /^CMD \["holdfast", "serve"\]$/m);
+  const [usage = ""] = image.split("\n");
+  assert.match(usage, / docker run /);
+  assert.doesNotMatch(usage, /--init/, "what is first would end with the server, and the line with both");
 });

@@ -27,7 +27,9 @@ test("clients", async (t) => {
         for (const place of PLACES) {
           const outcome = await world.run({ client, hasFetch, place, how });
           const isWhole = outcome.said === SEEN && outcome.looks === 1;
-          const what = isWhole ? "nothing" : (outcome.error?.slice(0, 60) ?? `another text: ${outcome.said}`);
+          const { error, said, looks } = outcome;
+          const other = `the text "${said}", and its tool ran ${looks} times`;
+          const what = isWhole ? "nothing" : (error?.slice(0, 60) ?? other);
           const with_ = hasFetch ? "with" : "without";
           process.stdout.write(
             `${client}, ${with_}, ${how} ${place.name} (${place.at}): ${what}, ${outcome.calls} calls\n`,

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type OutgoingHttpHeaders } from "node:http";
 import { test, type TestContext } from "node:test";
 import OpenAI, { APIConnectionError, APIUserAbortError, NotFoundError } from "openai";
 import { holdfast } from "../../src/fetch/index.ts";
@@ -313,4 +313,32 @@ test("a stop that meets a server that is being started is said again, and nothin
   await world.restart();
   await until(() => world.gateway.sessions.length === 0, "it is stopped");
   assert.equal(model.calls.length, 1);
+});
+
+test("retry-after is kept to, in seconds and in milliseconds; one that is longer than the patience ends the call at once", async (t) => {
+  const refusals: OutgoingHttpHeaders[] = [];
+  let asked = 0;
+  const busy = createServer((_, response) => {
+    asked++;
+    const headers = refusals.shift();
+    const error = { message: "later", type: "server_error", code: "overloaded" };
+    if (headers !== undefined) response.writeHead(503, headers).end(JSON.stringify({ error }));
+    else response.writeHead(200, { "x-holdfast-stream": "s" }).end("{}");
+  }).listen(0, "127.0.0.1");
+  await once(busy, "listening");
+  t.after(() => busy.close());
+  const address = busy.address();
+  assert.ok(typeof address === "object" && address !== null);
+  const baseURL = `http://127.0.0.1:${address.port}/v1`;
+  const given = holdfast({ baseURL, patienceSeconds: 60 });
+  const ask = async (...headers: readonly OutgoingHttpHeaders[]): Promise<readonly number[]> => {
+    asked = 0;
+    refusals.splice(0, Infinity, ...headers);
+    const { status } = await given(`${baseURL}/chat/completions`, { method: "POST", body: "{}" });
+    return [status, asked];
+  };
+  assert.deepEqual(await ask({ "retry-after": "0" }, { "retry-after-ms": "1" }, {}), [200, 4]);
+  // Within the patience they would be waited for, and the next answer is 200.
+  assert.deepEqual(await ask({ "retry-after": "61" }), [503, 1]);
+  assert.deepEqual(await ask({ "retry-after-ms": "61000" }), [503, 1]);
 });

@@ -148,8 +148,27 @@ test("a damaged row costs its session, not the start and not the request", async
   const answer = await goOn(world, "one", reply);
   assert.equal(answer.text, "Done.");
   assert.notEqual(answer.streamId, reply.streamId);
-  assert.ok(world.bugs.length > 0, "and somebody is told");
+  assert.ok(world.bugs.length > 0, "and it is reported");
   world.bugs.length = 0;
+});
+
+test("a mistake of ours while a session is saved is reported, breaks its answer off, and costs no other", async (t) => {
+  const world = await World.begin(t, model());
+  const batch = world.tables.batch.bind(world.tables);
+  const mistake = new TypeError("a mistake");
+  let saves = 0;
+  world.tables.batch = (writes) => {
+    const isSession = writes.some(({ table }) => table === "gateway_sessions");
+    // The second time it waits for tools.
+    if (isSession && ++saves === 2) return Promise.reject(mistake);
+    return batch(writes);
+  };
+  const broken = await look(world, "one");
+  assert.notEqual(broken.finish, "tool_calls");
+  assert.ok(world.bugs.includes(mistake), "it is reported");
+  world.bugs.length = 0;
+  world.tables.batch = batch;
+  assert.equal((await goOn(world, "two", await look(world, "two"))).text, "Done.");
 });
 
 test("E8: a principal has as many streams as it may: the session that has waited longest makes room, others' do not", async (t) => {
@@ -305,13 +324,14 @@ test("a gateway that is closed has nothing more to do on its disk", async (t) =>
   const held = Promise.withResolvers<void>();
   t.after(() => held.resolve());
   const world = await World.begin(t, new PacedModel(() => ["Hello."]));
-  let [asked, isClosed] = [0, false];
+  let [asked, isClosed, hasBegun] = [0, false, false];
   for (const name of ["get", "list", "batch", "delete"] as const) {
     const method: (...given: never[]) => Promise<unknown> = world.tables[name].bind(world.tables);
     t.mock.method(world.tables, name, async (...given: never[]) => {
       assert.ok(!isClosed, `${name} behind the end`);
       asked++;
-      if (world.gateway.sessions.length === 0) await held.promise;
+      hasBegun ||= world.gateway.sessions.length > 0;
+      if (hasBegun && world.gateway.sessions.length === 0) await held.promise;
       return method(...given);
     });
   }

@@ -112,3 +112,11 @@ test("an answer whose stream is gone is in no retry's way, in the next process e
   const given = await (await rig.start()).earlier(REQUEST);
   assert.equal(given?.responseId, "chatcmpl-2");
 });
+
+test("a row that a start has seen, and that is over when it is asked for, is in no retry's way", async () => {
+  const rig = new Rig();
+  await rig.answered(await rig.start());
+  const retries = await rig.start();
+  rig.nowMs += LIMITS.sessionTtlMs;
+  assert.equal(await retries.earlier(REQUEST), undefined);
+});

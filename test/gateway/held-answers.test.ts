@@ -15,7 +15,7 @@ import { until } from "../e2e/rig.ts";
 import { bodyOf, Exchange, user } from "./openai-user.ts";
 import { PacedModel } from "./paced-model.ts";
 import { scriptedTurn } from "./scripted-turn.ts";
-import { World } from "./world.ts";
+import { ALONE, World } from "./world.ts";
 
 type Update = Parameters<typeof updateMessage>[0];
 
@@ -161,7 +161,7 @@ test("killed with the call held: a client with a word has the others before the 
     await speaker.stepCompleted(0);
     await speaker.end();
   });
-  const world = await World.begin(t, new PacedModel(() => []), { application });
+  const world = await World.begin(t, new PacedModel(() => []), { ...ALONE, application });
   const ask = (): Exchange =>
     new Exchange(world.url, bodyOf([user("Tell me")]), { headers: { "idempotency-key": "of-this-one" } });
   const cut = ask();

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { test, type TestContext } from "node:test";
-import type { ModelPart } from "../../src/agent/index.ts";
+import { ModelFailure, type ModelPart } from "../../src/agent/index.ts";
 import { createModels, type ProviderModels } from "../../src/agent/models/index.ts";
 import { callOf, textIn } from "../agent/models/providers/server.ts";
 import { ALICE_KEY } from "../server/http/rig.ts";
@@ -14,8 +14,11 @@ import { World } from "./world.ts";
 
 const TEXT = "The wind is north by east — über dem Meer 🌊 — and it turns before the night.";
 
-async function upstream(t: TestContext): Promise<{ readonly world: World; readonly models: ProviderModels }> {
-  const world = await World.begin(t, new PacedModel((_, count) => [`Take ${count}. `, TEXT]));
+async function upstream(
+  t: TestContext,
+  model = new PacedModel((_, count) => [`Take ${count}. `, TEXT]),
+): Promise<{ readonly world: World; readonly models: ProviderModels }> {
+  const world = await World.begin(t, model);
   const models = createModels({
     providers: { far: { type: "openai-compatible", baseURL: `${world.url}/v1`, apiKeyEnv: "KEY" } },
     environment: { KEY: ALICE_KEY },
@@ -41,6 +44,12 @@ test("an answer of another Holdfast is read on behind every cut, and its model i
     assert.equal(parts.at(-1)?.kind, "finish");
     assert.equal(world.model.calls.length, 1, words);
   }
+});
+
+test("an error that the other Holdfast says is its last word: it is not read on, and the client gets its words", async (t) => {
+  const refused = (): Promise<never> => Promise.reject(new ModelFailure("invalid_request", "not like this"));
+  const { models } = await upstream(t, new PacedModel(() => ["Take it. ", refused]));
+  await assert.rejects(hear(models), /not like this/);
 });
 
 test("G4: an answer that is not wanted any more is stopped at the other Holdfast", async (t) => {

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bodyOf, Exchange, type Line, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
-import { World } from "./world.ts";
+import { ALONE, World } from "./world.ts";
 
 const LENGTH = 60;
 
@@ -58,7 +58,7 @@ test("C4: what does not fit into the request is kept before its stream is opened
 });
 
 test("G7: a process that dies before the rows behind an answer leaves them to the next one, which reads the log and asks no model", async (t) => {
-  const world = await World.begin(t, new PacedModel(() => ["Yes."]));
+  const world = await World.begin(t, new PacedModel(() => ["Yes."]), ALONE);
   let batches = 0;
   world.life.onWrite = (name) => {
     if (name === "batch" && ++batches === 2) world.life.die();

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { bodyOf, Exchange, user } from "./openai-user.ts";
 import { PacedModel } from "./paced-model.ts";
 import { scriptedTurn } from "./scripted-turn.ts";
-import { World } from "./world.ts";
+import { ALONE, World } from "./world.ts";
 
 const RESPONSE = JSON.stringify({ model: "paced/model", input: "Think", background: true });
 const ASKED = {
@@ -27,7 +27,7 @@ for (const [what, ask] of Object.entries(ASKED))
       await speaker.end();
     });
     const httpLimits = { headHeldMs: 1 };
-    const world = await World.begin(t, new PacedModel(() => []), { application, httpLimits });
+    const world = await World.begin(t, new PacedModel(() => []), { ...ALONE, application, httpLimits });
     // Rows of the gateway are on the disk by then.
     const { appends, batches } = world.life;
     world.life.loseAppend = appends + 1;

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { bodyOf, Exchange, type Line, type Reply, result, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
-import { World } from "./world.ts";
+import { ALONE, World } from "./world.ts";
 
 const model = (): PacedModel =>
   new PacedModel((call) => (lastTold(call) === "Look" ? [{ tool: "look", args: {} }] : ["Done."]));
@@ -25,7 +25,7 @@ const ask = (world: World, lines: readonly Line[]): Promise<Reply> =>
   new Exchange(world.url, bodyOf(lines)).reply();
 
 test("neither a new request nor the results for a turn that waits read a row of the gateway's", async (t) => {
-  const world = await World.begin(t, model());
+  const world = await World.begin(t, model(), ALONE);
   const read = watchReads(t, world);
   const first = await ask(world, [user("Look")]);
   assert.equal(first.finish, "tool_calls");
@@ -41,6 +41,7 @@ test("after a restart the responses that were broken are known again, and read w
   const world = await World.begin(
     t,
     new PacedModel((_, count) => (count === 1 ? ["One ", () => pause.promise, "two."] : ["One ", "two."])),
+    ALONE,
   );
   const body = bodyOf([user("Count")]);
   const broken = new Exchange(world.url, body);

@@ -3,12 +3,16 @@
  */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import type { ServerFrame } from "../../src/protocol/frames.ts";
+import type { Accept } from "../../src/transport/index.ts";
 import { parseChatRequest } from "../../src/gateway/openai/index.ts";
 import { loggedEvents } from "../../src/gateway/stream-events.ts";
 import { until } from "../e2e/rig.ts";
 import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
 import { World, type WorldOptions } from "./world.ts";
+
+const LATE_MS = 50;
 
 type Begin = (limits?: WorldOptions["limits"]) => Promise<World>;
 
@@ -18,13 +22,18 @@ function restTest(name: string, run: (begin: Begin) => Promise<void>): void {
   test(`${name}, on tables that nodes share`, (t) => run((limits) => begin(t, true, limits)));
 }
 
-function begin(t: TestContext, isShared: boolean, limits: WorldOptions["limits"] = {}): Promise<World> {
+function begin(
+  t: TestContext,
+  isShared: boolean,
+  limits: WorldOptions["limits"] = {},
+  more: Pick<WorldOptions, "through"> = {},
+): Promise<World> {
   const model = new PacedModel((call) =>
     lastTold(call).startsWith("Look")
       ? ["I look. ", { tool: "look", args: {} }]
       : [`Done: ${lastTold(call)}.`],
   );
-  return World.begin(t, model, { limits: { restMs: 5, ...limits }, turnsRestMs: 5, isShared });
+  return World.begin(t, model, { limits: { restMs: 5, ...limits }, turnsRestMs: 5, isShared, ...more });
 }
 
 const look = (world: World): Promise<Reply> => new Exchange(world.url, bodyOf([user("Look")])).reply();
@@ -164,6 +173,38 @@ for (const sign of ["x-stainless-retry-count", "idempotency-key"])
       assert.equal(world.model.calls.length, 3);
     },
   );
+
+test("D3: a retry that wakes a session is not answered before its log is read to the end: behind the pause the turn may have been stopped", async (t) => {
+  let pausedAt = 0;
+  // A slow connection: what the log has behind the pause comes a moment later.
+  const through =
+    (accept: Accept): Accept =>
+    (meta, wire) => {
+      let isLate = false;
+      const write = (frames: readonly ServerFrame[]): number => {
+        const isBehind = (frame: ServerFrame): boolean => frame.kind === "event" && frame.eventId > pausedAt;
+        const at = isLate ? 0 : pausedAt > 0 ? frames.findIndex(isBehind) : -1;
+        if (at < 0) return wire.write(frames);
+        isLate = true;
+        setTimeout(() => wire.write(frames.slice(at)), LATE_MS);
+        return wire.write(frames.slice(0, at));
+      };
+      return accept(meta, { write, end: () => void setTimeout(() => wire.end(), LATE_MS) });
+    };
+  const world = await begin(t, false, {}, { through });
+  const headers = { "idempotency-key": "1" };
+  const first = await new Exchange(world.url, bodyOf([user("Look")]), { headers }).reply();
+  await until(() => world.hosted === 0, "it rests");
+  const [client, asked] = [world.clientOf("alice"), { streamId: first.streamId, isPast: true }];
+  const { signal } = new AbortController();
+  const said = await Array.fromAsync(loggedEvents({ client, ...asked, signal }, 0));
+  await (
+    await client.abort(first.streamId)
+  ).ended;
+  pausedAt = said.findLast(({ isPause }) => isPause)?.eventId ?? assert.fail("its answer is complete");
+  const retried = await new Exchange(world.url, bodyOf([user("Look")]), { headers }).reply();
+  assert.notEqual(retried.streamId, first.streamId);
+});
 
 restTest(
   "D3: right behind a stop an Idempotency-Key is for another answer, also while the rows of a session that rested go",

@@ -8,7 +8,7 @@ import { parseChatRequest } from "../../src/gateway/openai/index.ts";
 import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
 import { until } from "../e2e/rig.ts";
-import { World } from "./world.ts";
+import { ALONE, World } from "./world.ts";
 
 const ask = (world: World, body: string, headers = {}): Promise<Reply> =>
   new Exchange(world.url, body, { headers }).reply();
@@ -131,7 +131,7 @@ test("no client returns within the grace period: the model is stopped, and a lat
 test("x-holdfast-patience lengthens the grace period of its own answer, as far as the gateway allows, also over a kill", async (t) => {
   const { model, letGo } = haltingModel();
   const limits = { graceMs: 30, patienceMaxMs: 60_000 };
-  const world = await World.begin(t, model, { limits });
+  const world = await World.begin(t, model, { ...ALONE, limits });
   const headers = { "x-holdfast-patience": "3600" };
   const patient = new Exchange(world.url, HELLO, { headers });
   await patient.until("begins");
@@ -235,7 +235,7 @@ test("of two identical requests the one that fails takes nothing from the other,
 
 test("a retry whose answer cannot be had any more gets the other one that an identical request lost", async (t) => {
   const { model, letGo } = haltingModel();
-  const world = await World.begin(t, model);
+  const world = await World.begin(t, model, ALONE);
   const both = [new Exchange(world.url, HELLO), new Exchange(world.url, HELLO)];
   for (const one of both) await one.until("begins");
   await world.restart();

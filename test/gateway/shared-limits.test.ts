@@ -12,6 +12,7 @@ import { newSession, type SessionRecord } from "../../src/gateway/session-record
 import { SessionStore } from "../../src/gateway/session-store.ts";
 import { SharedLimits } from "../../src/gateway/shared-limits.ts";
 import { Takeovers } from "../../src/gateway/takeovers.ts";
+import { HoldfastError } from "../../src/protocol/errors.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { memoryTableStore } from "../store/memory-table-store.ts";
 
@@ -21,7 +22,7 @@ function cluster() {
   const world = { nowMs: 0 };
   const living = new Set(["a", "b"]);
   const timers = new Set<{ readonly atMs: number; readonly ring: () => void }>();
-  const tables = memoryTableStore({ now: () => world.nowMs });
+  const tables = { ...memoryTableStore({ now: () => world.nowMs }) };
   const names = new Names(new Uint8Array(32).fill(1));
   const environment = {
     now: () => world.nowMs,
@@ -42,7 +43,8 @@ function cluster() {
     const onDamaged = (cause: unknown) => assert.fail(String(cause));
     const rows = new SealedRows({ tables, sealer, environment, onDamaged });
     const given = new GivenAnswers({ rows, names, now: environment.now, neighbours });
-    const store = new SessionStore({ rows, given, names, ttlMs: HOUR_MS });
+    const onRemoved = (record: SessionRecord) => limits.removed(record);
+    const store = new SessionStore({ rows, given, names, ttlMs: HOUR_MS, onRemoved });
     const tasks = new BackgroundTasks((bug) => assert.fail(String(bug)), true);
     const limits = new SharedLimits({ rows, names, neighbours, store, tasks, environment });
     return { neighbours, store, tasks, limits };
@@ -55,7 +57,7 @@ function cluster() {
         timer.ring();
       }
   };
-  return { node, living, environment, pass };
+  return { node, living, environment, pass, tables };
 }
 
 function session(streamId: string, more: Partial<SessionRecord> = {}): SessionRecord {
@@ -116,6 +118,35 @@ test("E8: answers in the background are counted over all nodes, until their reco
   // It never began.
   await pass(HOUR_MS / 10);
   await b.limits.admitBackground("p", "key", "four", 2);
+});
+
+test("E8: an answer in the background that is cancelled in its first minute gives its place back at every node", async () => {
+  const { node } = cluster();
+  const [a, b] = [node("a"), node("b")];
+  const one = session("one", { isBackground: true, apiKeyId: "key" });
+  await a.limits.admitBackground("p", "key", "one", 1);
+  await a.store.save(one);
+  await a.store.remove(one, { withResponses: false });
+  await a.tasks.done();
+  await b.limits.admitBackground("p", "key", "two", 1);
+  await assert.rejects(a.limits.admitBackground("p", "key", "three", 1), { status: 429 });
+});
+
+test("F1: an answer in the background is removed although its place cannot be given back: the database is lost just then", async () => {
+  const { node, tables } = cluster();
+  const a = node("a");
+  const one = session("one", { isBackground: true, apiKeyId: "key" });
+  await a.limits.admitBackground("p", "key", "one", 1);
+  await a.store.save(one);
+  const before = { ...tables };
+  tables.batch = async (writes) => {
+    if (writes.some(({ table }) => table === "gateway_places"))
+      throw new HoldfastError("unavailable", "the answer was lost");
+    return before.batch(writes);
+  };
+  await a.store.remove(one, { withResponses: false });
+  assert.equal(await a.store.byStream("p", "one"), undefined);
+  await a.tasks.done();
 });
 
 test("E8: a session that waits beyond its API key's limit names the one that has waited longest, at whichever node", async () => {

@@ -7,7 +7,7 @@ import { until } from "../e2e/rig.ts";
 import { BOB_KEY } from "../server/http/rig.ts";
 import { bodyOf, CHAT, Exchange, type Reply, user } from "./openai-user.ts";
 import { PacedModel } from "./paced-model.ts";
-import { World } from "./world.ts";
+import { ALONE, World } from "./world.ts";
 
 const keyed = (key: string) => ({ headers: { "idempotency-key": key } });
 
@@ -56,7 +56,7 @@ test("a stop that overtakes its request is kept for it; another key, and another
 });
 
 test("a stop that the process does not outlive is remembered: the next one ends the answer and generates nothing", async (t) => {
-  const world = await World.begin(t, endless({ isSpeaking: true }));
+  const world = await World.begin(t, endless({ isSpeaking: true }), ALONE);
   const asked = ask(world, "k");
   await asked.until("One ");
   // The stop's own row is the last write of this process.

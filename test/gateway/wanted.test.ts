@@ -10,7 +10,7 @@ import { until } from "../e2e/rig.ts";
 import { BOB_KEY } from "../server/http/rig.ts";
 import { bodyOf, Exchange, result, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
-import { World, type WorldOptions } from "./world.ts";
+import { ALONE, World, type WorldOptions } from "./world.ts";
 
 const TELL = bodyOf([user("Tell me")]);
 
@@ -59,7 +59,7 @@ test("G7: asked once, killed twice, and no client: one call in all; a retry is s
 });
 
 test("G7: after a restart /events takes up an answer that was cut off, for one call", async (t) => {
-  const world = await begin(t);
+  const world = await begin(t, ALONE);
   const { streamId } = await cutOff(world);
   await goOn(world);
   assert.equal(paid(world), 1);
@@ -91,7 +91,7 @@ test("G7: a stream that sleeps is nobody else's: another principal's wish for it
 for (const how of ["its grace period is over", "its user stops it"]) {
   test(`G7: an answer that was cut off ends without a call when ${how}, and leaves no row`, async (t) => {
     const isStopped = how === "its user stops it";
-    const world = await begin(t, isStopped ? {} : { limits: { graceMs: 200 } });
+    const world = await begin(t, { ...ALONE, limits: isStopped ? {} : { graceMs: 200 } });
     const { streamId } = await cutOff(world);
     const path = `/v1/streams/${streamId}`;
     if (isStopped) {
@@ -119,7 +119,7 @@ for (const how of ["its grace period is over", "its user stops it"]) {
 }
 
 test("an answer whose end outlived its process, and its rows as well, is generated anew for the retry", async (t) => {
-  const world = await begin(t);
+  const world = await begin(t, ALONE);
   const { streamId } = await cutOff(world);
   const { gateway, life } = world;
   life.onWrite = (name, given) => {
@@ -161,7 +161,7 @@ test("D3: of an answer that was stopped a log gives a retry nothing, whatever th
 });
 
 test("G7: a session that waits for tool results is taken up at once, and its turn goes on", async (t) => {
-  const world = await begin(t);
+  const world = await begin(t, ALONE);
   const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
   await world.restart();
   assert.deepEqual(
@@ -179,7 +179,7 @@ test("G7: a session that waits for tool results is taken up at once, and its tur
 
 test("a session that waits for tool results has only what is left of its time after a restart", async (t) => {
   const sessionTtlMs = 600_000;
-  const world = await begin(t, { limits: { sessionTtlMs } });
+  const world = await begin(t, { ...ALONE, limits: { sessionTtlMs } });
   await new Exchange(world.url, bodyOf([user("Look")])).reply();
   world.nowMs += sessionTtlMs - 50;
   await world.restart();
@@ -194,7 +194,7 @@ test("E8: answers that sleep after a restart count as open streams, and the olde
       ? [{ tool: "look", args: {} }]
       : ["Half of it ", () => new Promise(() => undefined)],
   );
-  const world = await World.begin(t, model, { limits: { openStreamsMax } });
+  const world = await World.begin(t, model, { ...ALONE, limits: { openStreamsMax } });
   const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
   const asleep: string[] = [];
   for (const name of ["older", "younger"]) {

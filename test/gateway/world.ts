@@ -13,6 +13,7 @@ import { Client } from "../../src/client/index.ts";
 import { retry } from "../../src/core/index.ts";
 import {
   Gateway,
+  GATEWAY_STREAMS,
   gatewayHttp,
   type GatewayLimits,
   type HttpLimits,
@@ -57,6 +58,9 @@ export interface WorldOptions {
   /** Real providers instead of the paced model. */
   readonly providers?: ProviderModels;
 }
+
+/** What only a gateway does that is alone on its tables: it reads its sessions at a start, writes rows behind their stream, and looks nothing up that it knows. */
+export const ALONE: Pick<WorldOptions, "isShared"> = { isShared: false };
 
 interface Process {
   readonly life: Life;
@@ -186,7 +190,7 @@ export class World {
         principal,
         journals: "none",
         credentials: async () => principal,
-        stream: { retry: SOON },
+        stream: { ...GATEWAY_STREAMS, retry: SOON },
         onBug,
       });
       clients.set(principal, client);

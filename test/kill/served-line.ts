@@ -54,6 +54,10 @@ export class Served {
     return this.#running?.url ?? "";
   }
 
+  get home(): string {
+    return this.#cli.home;
+  }
+
   get apiKey(): string {
     return this.#running?.apiKey ?? "";
   }

@@ -18,6 +18,24 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "C0: an answer of the rehearsal model begins anew behind a kill",
+    file: "test/agent/rehearsed-kills.test.ts",
+    test: "C0: killed after any event",
+    patches: [{ file: "src/agent/models/rehearsal.ts", from: "holdsCalls: true", to: "holdsCalls: false" }],
+  },
+  {
+    name: "the rehearsal model pauses behind words that its log has",
+    file: "test/agent/models/rehearsal.test.ts",
+    test: "waits for none of it",
+    patches: [
+      {
+        file: "src/agent/models/rehearsal.ts",
+        from: "isLogged?.() !== true) await delay",
+        to: "isLogged !== signal) await delay",
+      },
+    ],
+  },
+  {
     name: "G6: an answer that was read to its end in vain stays held",
     file: "test/agent/held-calls.test.ts",
     test: "a held one that ends too early differs",

@@ -48,6 +48,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "a dead connection is waited for, because the request behind it was bytes",
+    file: "test/fetch/silence.test.ts",
+    test: "a streamed request as bytes",
+    patches: [
+      {
+        file: DRIVER,
+        from: "isStreamed ? this.#unlessSilent(sent) : sent",
+        to: 'isStreamed && typeof init.body === "string" ? this.#unlessSilent(sent) : sent',
+      },
+    ],
+  },
+  {
     name: "a resumed answer begins with its role again",
     file: "test/fetch/cuts.test.ts",
     test: "openai SDK by chat, streamed",
@@ -170,5 +182,46 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "test/fetch/frames.test.ts",
     test: "only whole frames are seen",
     patches: [{ file: FRAMES, from: "decode(value, { stream: true })", to: "decode(value)" }],
+  },
+  {
+    name: "a response that is collected stops its answer",
+    file: "test/fetch/garbage.test.ts",
+    test: "garbage collection of a streamed response, in its text, stops nothing",
+    patches: [
+      {
+        file: "src/fetch/driver.ts",
+        from: "const response = new Response(body, { status, statusText, headers });",
+        to: "const response = new Response(body, { status, statusText, headers });\n    GONE.register(response, () => this.#leave());",
+      },
+      {
+        file: "src/fetch/driver.ts",
+        from: "const NOTHING: Next",
+        to: "const GONE = new FinalizationRegistry<() => void>((leave) => leave());\n\nconst NOTHING: Next",
+      },
+    ],
+  },
+  {
+    name: "a page that goes away stops its answer",
+    file: "test/browser/fetch.test.ts",
+    test: "a page that goes to another address in mid-answer stops nothing",
+    patches: [
+      {
+        file: "src/gateway/http/gateway-http.ts",
+        from: "call.onOver((isWhole) => answer.delivered(isWhole && progress.isComplete));",
+        to: "call.onOver((isWhole) => (isWhole ? answer.delivered(progress.isComplete) : void answers.stop({ principal: 'alice', streamId })));",
+      },
+    ],
+  },
+  {
+    name: "a pause that the gateway gives in seconds is taken for milliseconds",
+    file: RULES,
+    test: "retry-after is kept to",
+    patches: [
+      {
+        file: "src/fetch/driver.ts",
+        from: 'Number(headers.get("retry-after")) * 1_000',
+        to: 'Number(headers.get("retry-after"))',
+      },
+    ],
   },
 ];

@@ -289,8 +289,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/cli/control-client.ts",
-        from: "z.safeParse(schema, answer.body).data",
-        to: "z.parse(schema, answer.body)",
+        from: 'answer.kind === "answered" ? z.safeParse(schema, answer.body).data : undefined',
+        to: 'answer.kind === "answered" ? here(z.safeParse(schema, answer.body).data) : undefined',
       },
     ],
   },

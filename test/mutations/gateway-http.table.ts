@@ -185,18 +185,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "parked: a session does not hear `rest`",
-    file: "test/gateway/resting.test.ts",
-    test: "a result wakes its session",
-    patches: [
-      {
-        file: "src/gateway/session.ts",
-        from: `return clockOf(state) === "rest"`,
-        to: `return input.kind === "clock"`,
-      },
-    ],
-  },
-  {
     name: "a turn that waits for its client is never let go of",
     file: "test/gateway/resting.test.ts",
     test: "a result wakes its session",

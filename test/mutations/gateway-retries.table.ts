@@ -310,4 +310,28 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a retry is answered when the log of its session is read to the pause, and the turn was stopped behind that",
+    file: "test/gateway/resting.test.ts",
+    test: "a retry that wakes a session is not answered before its log is read to the end",
+    patches: [
+      {
+        file: "src/gateway/returns.ts",
+        from: `session.state.at !== "resuming" && !session.memory.isBehind;`,
+        to: `session.state.at !== "resuming";`,
+      },
+    ],
+  },
+  {
+    name: "a session rests while its log is still being read",
+    file: "test/gateway/resting.test.ts",
+    test: "a retry that wakes a session is not answered before its log is read to the end",
+    patches: [
+      {
+        file: "src/gateway/session-driver.ts",
+        from: `if (kind === "rest" && this.#memory.isBehind) return this.#setClock(clock);`,
+        to: "",
+      },
+    ],
+  },
 ];

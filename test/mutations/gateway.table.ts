@@ -31,18 +31,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "parked: a session does not hear `paused`",
-    file: "test/gateway/session.test.ts",
-    test: "one request at a time is in the hand of a parked session",
-    patches: [
-      {
-        file: "src/gateway/session.ts",
-        from: "const [next, effects] = react(state, input);",
-        to: `const [next, effects] = state.at === "parked" && input.kind === "paused" ? [state, NOTHING] : react(state, input);`,
-      },
-    ],
-  },
-  {
     name: "E2: an Idempotency-Key is the same for all principals",
     file,
     test: "E2: an Idempotency-Key belongs to its principal",
@@ -202,31 +190,4 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
-  ...(
-    [
-      [
-        "sleeping",
-        "end",
-        "a sleeping answer that no client wants, and that was complete after all, is found by its key still",
-      ],
-      ["resuming", "end", "a stop that meets a session while its stream is read back ends it, with its rows"],
-      [
-        "resuming",
-        "clock",
-        "an answer without a reader ends after the grace period, a session without its client after its time",
-      ],
-      ["resuming", "over", "the end of the stream is the end of the session here"],
-    ] as const
-  ).map(([at, input, test]): Mutation => ({
-    name: `${at}: a session does not hear \`${input}\`, which no seed of the simulator meets there`,
-    file: "test/gateway/session.test.ts",
-    test,
-    patches: [
-      {
-        file: "src/gateway/session.ts",
-        from: "const [next, effects] = react(state, input);",
-        to: `const [next, effects] = state.at === "${at}" && input.kind === "${input}" ? [state, NOTHING] : react(state, input);`,
-      },
-    ],
-  })),
 ];

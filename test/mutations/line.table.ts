@@ -262,4 +262,24 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "process 1, and the main process of a systemd service",
     patches: [{ file: "src/cli/guard.ts", from: "pid === 1 || main === String(pid)", to: "pid === 1" }],
   },
+  {
+    name: "requests of a server that stops have a time of their own behind that of its model calls",
+    file: "test/node/take-down.test.ts",
+    test: "what a stopping server waits for shares one deadline",
+    patches: [
+      {
+        file: "src/node/take-down.ts",
+        from: "Math.min(REQUESTS_MS, Math.max(0, untilMs - now()))",
+        to: "Math.min(REQUESTS_MS, untilMs)",
+      },
+    ],
+  },
+  {
+    name: "a server that stops waits for its collector of traces",
+    file: "test/node/take-down.test.ts",
+    test: "a collector of traces that does not answer",
+    patches: [
+      { file: "src/node/take-down.ts", from: "telemetry?.close(leftMs())", to: "telemetry?.close(60_000)" },
+    ],
+  },
 ];

@@ -160,6 +160,67 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "F1: an answer in the background stays because its place cannot be given back",
+    file: "test/gateway/shared-limits.test.ts",
+    test: "F1: an answer in the background is removed although its place cannot be given back",
+    patches: [
+      {
+        file: "src/gateway/session-store.ts",
+        from: "onRemoved?.(record);",
+        to: "await onRemoved?.(record);",
+      },
+      {
+        file: "src/gateway/shared-limits.ts",
+        from: "tasks.run(this.#places.leave(name, answer.streamId));",
+        to: "return this.#places.leave(name, answer.streamId) as never;",
+      },
+    ],
+  },
+  {
+    name: "F1: a write of unknown fate behind a stream that was lost ends the process",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [
+      {
+        file: DRIVER,
+        from: "    this.#context.tasks.run(over);\n    await over.catch(() => undefined);",
+        to: "    await over;",
+      },
+    ],
+  },
+  {
+    name: "F1: a turn that is stopped when another node has its session ends the process",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [
+      {
+        file: DRIVER,
+        from: 'this.#context.tasks.run(this.feed({ kind: "end", why: "stopped" }));',
+        to: 'void this.feed({ kind: "end", why: "stopped" });',
+      },
+    ],
+  },
+  {
+    name: "D5: a stream of the gateway runs without the log that its answer is read from",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [
+      { file: "src/gateway/options.ts", from: "{ allowDegraded: false }", to: "{ allowDegraded: true }" },
+    ],
+  },
+  {
+    name: "A3: a write of unknown fate in the background counts as a mistake of the gateway",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [
+      {
+        file: "src/gateway/background-tasks.ts",
+        from: "!(this.#isClosing || this.#isShared)",
+        to: "!this.#isClosing",
+      },
+    ],
+  },
+  {
     name: "E8: requests of a node that is gone keep their places",
     file: "test/gateway/shared-limits.test.ts",
     test: "E8: requests at once are counted over all nodes; those of a node that is gone are over",
@@ -235,5 +296,29 @@ export const MUTATIONS: readonly Mutation[] = [
     file: RESTING,
     test: "F1: results for a session that rested here and has ended at another node",
     patches: [{ file: "src/gateway/takeovers.ts", from: "        here?.letGo();\n", to: "" }],
+  },
+  {
+    name: "F1: a turn that waits and whose node died for good waits for ever",
+    file: "test/nodes/orphans.test.ts",
+    test: "F1: the node of a turn that waits dies for good: another one ends the turn when its time is over",
+    patches: [
+      {
+        file: "src/gateway/orphans.ts",
+        from: "tasks.run(takeovers.takeOrphan(principal, answer));",
+        to: "if (ttlMs < 0) tasks.run(takeovers.takeOrphan(principal, answer));",
+      },
+    ],
+  },
+  {
+    name: "E8: an answer in the background that was cancelled keeps its place for a minute",
+    file: "test/gateway/shared-limits.test.ts",
+    test: "E8: an answer in the background that is cancelled in its first minute gives its place back at every node",
+    patches: [
+      {
+        file: "src/gateway/shared-limits.ts",
+        from: "if (isBackground === true) tasks.run(",
+        to: "if (isBackground === undefined) tasks.run(",
+      },
+    ],
   },
 ];

@@ -3,6 +3,7 @@ import type { Mutation } from "./mutation.ts";
 
 const DECISIONS = "test/store/postgres/decisions.test.ts";
 const FAULTS = "test/store/postgres/faults.test.ts";
+const FAILOVER = "test/store/postgres/failover.test.ts";
 const MIGRATING = "test/store/postgres/migrations.test.ts";
 const MIGRATE = "src/store/postgres/migrate.ts";
 const FATE = "src/store/postgres/group-fate.ts";
@@ -164,6 +165,92 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/store/postgres/partitions.ts",
         from: "if (isLittle(await leftOf(connection, range)))",
         to: "if (false && isLittle(await leftOf(connection, range)))",
+      },
+    ],
+  },
+  {
+    name: "E4: a certificate is checked against localhost where the store's address is an IP address",
+    file: "test/store/postgres/credentials.test.ts",
+    test: "E4: sslmode=verify-full refuses a host that the certificate does not name",
+    patches: [
+      {
+        file: "src/store/postgres/driver.ts",
+        from: "{ servername: host } : { host }",
+        to: "{ servername: host } : { host: 'localhost' }",
+      },
+    ],
+  },
+  {
+    name: "E4: a certificate is not checked at all",
+    file: "test/store/postgres/credentials.test.ts",
+    test: "E4: a certificate of nobody is refused without its root",
+    patches: [
+      {
+        file: "src/store/postgres/driver.ts",
+        from: 'rejectUnauthorized: protection !== "encrypted"',
+        to: "rejectUnauthorized: false",
+      },
+    ],
+  },
+  {
+    name: "E4: a password file that others can read is used",
+    file: "test/store/postgres/credentials.test.ts",
+    test: "E4: the password comes from the address, PGPASSWORD or a password file, and is in no refusal",
+    patches: [
+      { file: "src/store/postgres/driver.ts", from: "((mode ?? 0) & 0o077) !== 0", to: "mode === -1" },
+    ],
+  },
+  {
+    name: "A3: what a commit survives is left to the connection's setting",
+    file: "test/store/postgres/faults.test.ts",
+    test: "A3: each transaction says for itself how durable it is",
+    patches: [
+      {
+        file: "src/store/postgres/group-statements.ts",
+        from: "BEGIN; SET LOCAL synchronous_commit = ${synchronousCommit}",
+        to: "BEGIN; SET LOCAL application_name = ${synchronousCommit}",
+      },
+    ],
+  },
+  {
+    name: "A3: a store that promised a quorum goes on at a server without standbys",
+    file: FAILOVER,
+    test: "A3: a store that promised a quorum fails when the server that took over has no standby",
+    patches: [
+      {
+        file: "src/store/postgres/openings.ts",
+        from: 'if (this.#promised === "quorum" && durability !== "quorum") {',
+        to: 'if (this.#promised === "none" && durability !== "quorum") {',
+      },
+    ],
+  },
+  {
+    name: "A3: a commit is acknowledged for a quorum whose standbys were given up while it waited",
+    file: FAILOVER,
+    test: "A3: standbys that an operator gives up while a commit waits for them",
+    patches: [
+      {
+        file: "src/store/postgres/group-carrier.ts",
+        from: "const fate = fateOf(results, answered.hasWarning || isLess);",
+        to: "const fate = fateOf(results, answered.hasWarning || (isLess && !isLess));",
+      },
+    ],
+  },
+  {
+    name: "F1: a store whose receipt was tidied away while it slept can write nothing any more",
+    file: FAULTS,
+    test: "F1: a store that slept until another node tidied its receipt away gets another one",
+    patches: [{ file: "src/store/postgres/failures.ts", from: "57P0|25006|22012", to: "57P0|25006" }],
+  },
+  {
+    name: "F5: a role without rights is told of a bug",
+    file: "test/store/postgres/opening.test.ts",
+    test: "F5: a role that may not make Holdfast's tables, change or read them is refused, and what to grant is said",
+    patches: [
+      {
+        file: "src/store/postgres/driver.ts",
+        from: "if (sqlState(cause) !== NOT_ALLOWED) throw cause;",
+        to: 'if (sqlState(cause) !== "") throw cause;',
       },
     ],
   },

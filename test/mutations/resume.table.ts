@@ -122,4 +122,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "G4: a run that a kill has left at its provider is not counted",
+    file: "test/agent/models/upstream/resume.test.ts",
+    test: "G4: a run whose server was killed without a line",
+    patches: [
+      {
+        file: "src/agent/turn.ts",
+        from: 'if ("rollbackTo" in begin && found.broken === undefined) this.#noteContinued("left");',
+        to: "",
+      },
+    ],
+  },
 ];

@@ -2,7 +2,7 @@
  * Runs one test with one mutation in place, and tells whether the test noticed.
  *
  * The patches reach every process and thread that the test starts, through NODE_OPTIONS. A test counts as having noticed
- * only when it failed itself: a file that does not load, or a patch that does not fit, is an error of the table.
+ * only when it failed itself: a file that does not load, a patch that does not fit, or one that names what is not there, is an error of the table.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -16,6 +16,8 @@ const HANGING_MS = 120_000;
 /** As long as all tests of a run may take together, on a machine with much else to do. */
 const RUN_MS = 900_000;
 const FIRST_FAILURE = /^\s*not ok \d+ - (.*)\n/m;
+/** What V8 says of a name that the source does not have any more: that is no mutation. */
+const NO_PROGRAM = / is not (?:a function|defined)\b/;
 /** The last line of a run: everything is told. A process that does not end behind it, which was seen once in some hundred, is ended. */
 const LAST_LINE = /^# duration_ms .*\n/m;
 /** Where `npm test` keeps what its processes compile. */
@@ -28,6 +30,7 @@ export async function runMutation({ patches, file, test }: Mutation): Promise<st
   const { output } = await run(patches, argumentsFor(file, test), LAST_LINE, 2 * HANGING_MS);
   const [, passed = "0"] = /^# pass (\d+)$/m.exec(output) ?? [];
   const failure = failureOf(output, test);
+  if (failure !== undefined && NO_PROGRAM.test(failure)) throw new Error(`it is no program: ${failure}`);
   if (failure === undefined && passed === "0") throw new Error(`no test ran: ${lastLinesOf(output)}`);
   return failure;
 }
@@ -67,6 +70,13 @@ function argumentsFor(file: string, test: string): readonly string[] {
   ];
 }
 
+/** A mutation may have made a loop without end: who stops the runner must not leave it running. */
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+function leave(): void {
+  process.exit(1);
+}
+
 /** Ends when Node does, when its output matches `until`, or after so long; then with all processes that it has started. */
 function run(
   patches: readonly Patch[],
@@ -94,6 +104,8 @@ function run(
     child.kill("SIGKILL");
   };
   const timer = setTimeout(end, atMostMs);
+  process.once("exit", end);
+  for (const signal of SIGNALS) process.once(signal, leave);
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (text: string) => {
@@ -105,6 +117,8 @@ function run(
     child.on("error", reject);
     child.on("close", (code) => {
       clearTimeout(timer);
+      process.off("exit", end);
+      for (const signal of SIGNALS) process.off(signal, leave);
       resolve({ code, output });
     });
   });

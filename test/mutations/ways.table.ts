@@ -56,4 +56,16 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "G1: a model that has proved a join, and writes something else here",
     patches: [{ file: "src/agent/turn.ts", from: 'isUnproved ? "unproved" : "prefill"', to: '"prefill"' }],
   },
+  {
+    name: "thoughts of a continuation are joined to the answer that it continues",
+    file: "test/agent/prefilled-steps.test.ts",
+    test: "thoughts of an answer that is continued are in no history",
+    patches: [
+      {
+        file: "src/agent/model-step.ts",
+        from: 'case "thinking_end":\n        return [];',
+        to: 'case "thinking_end":\n        return [part];',
+      },
+    ],
+  },
 ];

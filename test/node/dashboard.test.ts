@@ -37,19 +37,29 @@ test("every query of the dashboard is about metrics that /metrics has", async (t
   await server.exit;
 });
 
-test("every label that the dashboard groups by is one of its metric's", () => {
+test("every label that the dashboard groups or selects by is one of its metric's", () => {
+  let selected = 0;
   for (const { title, targets } of panels) {
     for (const { expr } of targets) {
-      const labels = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, names = ""]) => names.split(/,\s*/));
+      const groups = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, names = ""]) => names.split(/,\s*/));
+      const selectors = [...expr.matchAll(/(\w+)=~?"/g)].map(([, name = ""]) => name);
+      selected += selectors.length;
+      const labels = [...groups, ...selectors];
       const row = (name: string): string =>
         new RegExp(`^\\| \`${name}\`.*$`, "m").exec(operations)?.[0] ?? "";
       for (const label of labels.filter((one) => one !== "le" && one !== "instance")) {
         const rows = metricsIn(expr).map(row);
         assert.ok(
           rows.every((one) => one.includes(`\`${label}\``)),
-          `${title} groups by ${label}`,
+          `${title} is about ${label}`,
         );
+      }
+      // A value that no server says selects nothing, and the panel stays empty without a word.
+      for (const [, metric = "", how = ""] of expr.matchAll(/(\w+)\{how=~"([^"]*)"/g)) {
+        for (const value of how.split("|"))
+          assert.ok(row(metric).includes(`\`${value}\``), `${title}: ${value}`);
       }
     }
   }
+  assert.ok(selected > 0);
 });

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { pino } from "pino";
 import { serve, type RunningServer, type ServeOptions } from "../../src/node/index.ts";
 import { serverLog } from "../../src/node/server-log.ts";
 import type { OpenSession } from "../../src/gateway/index.ts";
@@ -119,7 +120,9 @@ test("G7: a server that starts finishes the answer whose call is held, before an
   const cut = ask(first);
   await cut.until("Answer 1");
   await first.close();
-  const second = await serve(options);
+  const lines: string[] = [];
+  const logger = pino({ level: "info" }, { write: (line) => lines.push(line) });
+  const second = await serve({ ...options, logger });
   t.after(() => second.close());
   await until(async () => (await metricsOf(second)).includes("holdfast_line_reattached_total 1\n"));
   release();
@@ -127,6 +130,10 @@ test("G7: a server that starts finishes the answer whose call is held, before an
   const reply = await ask(second).reply();
   assert.equal(reply.text, "Answer 1 begins and ends.");
   assert.ok(reply.isWhole);
+  // Its first reader's line in the log says that the call was read again.
+  const read = (): string | undefined => lines.find((line) => line.includes('"answer":"replayed"'));
+  await until(() => read() !== undefined);
+  assert.match(read() ?? "", /"answer":"replayed","continued":"replay"/);
   assert.equal(callsOf(provider).length, 1);
 });
 

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
+import { setTimeout } from "node:timers/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -13,6 +14,7 @@ import { z } from "zod";
 import { connect, type RunningServer, serve, tool } from "../../src/node/index.ts";
 import { thisMachine } from "../../src/node/machine.ts";
 import { serverLog } from "../../src/node/server-log.ts";
+import { Cli } from "../cli/cli-process.ts";
 import { keptPort } from "../kept-port.ts";
 
 const ATTRIBUTE = z.object({ key: z.string(), value: z.record(z.string(), z.unknown()) });
@@ -35,6 +37,9 @@ const METRICS = z.object({
     z.object({ scopeMetrics: z.array(z.object({ metrics: z.array(z.object({ name: z.string() })) })) }),
   ),
 });
+const CALL = z.looseObject({ id: z.string(), function: z.looseObject({ name: z.string() }) });
+const MESSAGE = z.looseObject({ tool_calls: z.array(CALL).optional() });
+const ANSWER = z.object({ choices: z.tuple([z.looseObject({ message: MESSAGE })]) });
 type Sent = z.infer<typeof SPAN>;
 
 interface Collector {
@@ -135,6 +140,51 @@ test("a request, the run of its turn and the model's call are one trace, which a
   assert.ok(!bodies.join("").includes("canarywords"), "E4: nothing that was said is sent");
 });
 
+test("a server killed in the middle of an answer and the one that continues it add to one trace", async (t) => {
+  const { url, spans } = await collector(t);
+  const cli = new Cli(t, { hasLine: true });
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: url };
+  const first = await cli.serve([], env);
+  const question = "count to 240 every 50 ms";
+  const request = (signal?: AbortSignal): RequestInit => ({
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${first.apiKey}`,
+      "content-type": "application/json",
+      "idempotency-key": "killed",
+    },
+    body: JSON.stringify({
+      model: "rehearsal",
+      stream: true,
+      messages: [{ role: "user", content: question }],
+    }),
+    signal: signal ?? null,
+  });
+  const cut = new AbortController();
+  const answer = await fetch(`${first.url}/v1/chat/completions`, request(cut.signal));
+  assert.equal((await answer.body?.getReader().read())?.done, false);
+  cut.abort();
+  // The run has not ended, so of this process the collector gets the request alone.
+  while (spans.length === 0) await setTimeout(50);
+  first.signal("SIGKILL");
+  await first.exit;
+  const before = spans.splice(0);
+  assert.deepEqual(
+    before.map(({ name }) => name),
+    ["POST chat"],
+  );
+
+  const second = await cli.serve([], env);
+  const again = await fetch(`${second.url}/v1/chat/completions`, request());
+  assert.match(again.headers.get("x-holdfast-answer") ?? "", /^(?:attached|replayed)$/);
+  assert.match(await again.text(), /"240 ?"[^]*\[DONE\]/);
+  second.signal("SIGTERM");
+  await second.exit;
+  const run = named(spans, "invoke_agent holdfast");
+  assert.equal(named(spans, "chat rehearsal").parentSpanId, run.spanId);
+  assert.deepEqual(new Set(spans.map(({ traceId }) => traceId)), new Set([before[0]?.traceId]));
+});
+
 test("a client's own trace has the run in it, and a link to the stream's; a tool is a span below the run", async (t) => {
   const { url, spans } = await collector(t);
   const data = mkdtempSync(join(tmpdir(), "holdfast-telemetry-"));
@@ -146,7 +196,13 @@ test("a client's own trace has the run in it, and a link to the stream's; a tool
     apiKey: app.apiKey,
     directory: join(data, "client"),
     homeKey: new Uint8Array(32).fill(7),
-    tools: { weather: tool("Weather", { city: z.string() }, ({ city }) => `sunny in ${city}`) },
+    tools: {
+      weather: tool("Weather", { city: z.string() }, async ({ city }, { progress }) => {
+        progress("looking out of the window");
+        await setTimeout(150);
+        return `sunny in ${city}`;
+      }),
+    },
   });
   const turn = await holdfast.conversation("trip").send("What is the weather in Oslo?");
   assert.equal((await turn.ended).reason, "completed");
@@ -159,12 +215,63 @@ test("a client's own trace has the run in it, and a link to the stream's; a tool
   const run = spans.find((span) => span.name === "invoke_agent holdfast" && span.traceId === traceId);
   assert.equal(run?.parentSpanId, request.spanId);
   const weather = named(spans, "execute_tool weather");
+  const tookNs = BigInt(weather.endTimeUnixNano) - BigInt(weather.startTimeUnixNano);
+  assert.ok(tookNs >= 100_000_000n, "it lasts until its result, not until its first line");
   const other = spans.find((span) => span.spanId === weather.parentSpanId);
   assert.equal(other?.name, "invoke_agent holdfast");
   assert.equal(
     spans.filter((span) => span.name === "chat rehearsal" && span.parentSpanId === other?.spanId).length,
     2,
   );
+});
+
+test("a tool that was asked for before a restart and answered behind it is one span, below the run that got its result", async (t) => {
+  const { url, spans } = await collector(t);
+  const data = mkdtempSync(join(tmpdir(), "holdfast-telemetry-"));
+  t.after(() => rmSync(data, { recursive: true, force: true }));
+  const user = { role: "user", content: 'call first {"city":"Oslo"}\nthen\ncall second {"city":"Rome"}' };
+  const tools = ["first", "second"].map((name) => ({
+    type: "function",
+    function: { name, parameters: { type: "object", properties: { city: { type: "string" } } } },
+  }));
+  const messages: unknown[] = [user];
+  for (const tool of ["first", "second", undefined]) {
+    spans.length = 0;
+    const app = await started(data, url);
+    const response = await fetch(`${app.baseUrl}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${app.apiKey ?? ""}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "rehearsal", messages, tools }),
+    });
+    const { choices } = ANSWER.parse(await response.json());
+    await app.close();
+    const [{ message }] = choices;
+    assert.equal(message.tool_calls?.[0]?.function.name, tool);
+    const answered = spans.filter(({ name }) => name.startsWith("execute_tool"));
+    const asked = ["first", "second", undefined].indexOf(tool) - 1;
+    const before = asked < 0 ? [] : [`execute_tool ${tools[asked]?.function.name ?? ""}`];
+    assert.deepEqual(
+      answered.map(({ name }) => name),
+      before,
+    );
+    for (const { traceId, parentSpanId } of answered) {
+      const run = named(spans, "invoke_agent holdfast");
+      assert.deepEqual([traceId, parentSpanId], [run.traceId, run.spanId]);
+    }
+    messages.push(message, { role: "tool", tool_call_id: message.tool_calls?.[0]?.id, content: "mild" });
+  }
+});
+
+test("a command of holdfast chat, which ends with a piece of its own stream, is a span", async (t) => {
+  const { url, spans } = await collector(t);
+  const data = mkdtempSync(join(tmpdir(), "holdfast-telemetry-"));
+  t.after(() => rmSync(data, { recursive: true, force: true }));
+  const app = await started(data, url);
+  const chat = ["chat", "-p", "shell echo hello", "--allow", "shell", "--url", app.url];
+  const { code, stderr } = await new Cli(t).run(chat, { HOLDFAST_API_KEY: app.apiKey ?? "" });
+  assert.equal(code, 0, stderr);
+  await app.close();
+  assert.equal(named(spans, "execute_tool shell").parentSpanId, named(spans, "invoke_agent holdfast").spanId);
 });
 
 test("a collector that is away costs its spans and nothing else", async (t) => {

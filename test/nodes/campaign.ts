@@ -1,7 +1,7 @@
 /**
- * A campaign of single faults against three nodes, beside the storm of kills: nodes are drained, and the network between a node and PostgreSQL is late or half open, each in every phase of a turn with a tool.
+ * A campaign of single faults against three nodes, beside the storm of kills: nodes are drained, and the network between a node and PostgreSQL is cut, late or half open, each in every phase of a turn with a tool.
  *
- * The fault meets the node that runs the stream that is looked at. After each one the checker reads the database and the transcripts of all clients.
+ * The fault meets the node that runs the stream that is looked at. Each stream is also read along at another connection, which the proxy mostly gives to another node. After each one the checker reads the database and the transcripts of all clients.
  */
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,7 +11,7 @@ import { openCluster } from "./cluster.ts";
 import type { DatabaseLink } from "./database-link.ts";
 import { LEASE_MS, type Phase, PHASES } from "./processes.ts";
 
-const KINDS = ["drains", "delays", "halfOpens"] as const;
+const KINDS = ["drains", "cuts", "delays", "halfOpens"] as const;
 const CLIENTS = 4;
 /** Each way, so that a commit takes a third of a lease. */
 const DELAY_MS = 250;
@@ -19,6 +19,8 @@ const DELAY_MS = 250;
 /** How often each fault happens. */
 export interface FaultCounts {
   readonly drains: number;
+  /** The connections between the node and PostgreSQL break, all at once. */
+  readonly cuts: number;
   /** What passes between the node and PostgreSQL is late. */
   readonly delays: number;
   /** Nothing passes between them, for longer than the lease, and the connections stay. */
@@ -47,6 +49,7 @@ export async function runCampaign(
       await node.drain();
       await node.start();
     },
+    cuts: async (name) => (await linkOf(name)).cut(),
     delays: async (name) => {
       const link = await linkOf(name);
       link.delayMs = DELAY_MS;
@@ -68,9 +71,16 @@ export async function runCampaign(
     const [looked] = clients;
     assert.ok(looked !== undefined);
     const conversations = clients.map((client) => client.converse());
+    const readings = clients.map((client) => client.readAlong());
     await faults[kind](await looked.reached(phase));
     const transcripts = await Promise.all(conversations);
     await cluster.check(`${kind} in ${phase}`, clients, transcripts);
+    for (const [at, reading] of readings.entries())
+      assert.deepEqual(
+        await reading,
+        transcripts[at]?.events,
+        `D2: who reads along during ${kind} in ${phase} reads the same`,
+      );
     await Promise.all(clients.map((client) => client.close()));
     streams += clients.length;
     const name = `${kind} in ${phase}`;
@@ -88,6 +98,6 @@ export async function runCampaign(
     if (counts[kind] >= PHASES.length)
       for (const phase of PHASES) assert.ok(met.has(`${kind} in ${phase}`), `${kind} never met ${phase}`);
   const letters = await cluster.letters();
-  assert.ok(letters > 0, "clients were attached to nodes that did not run their streams");
+  assert.ok(streams === 0 || letters > 0, "clients were attached to nodes that did not run their streams");
   return { met: Object.fromEntries(met), streams, letters };
 }

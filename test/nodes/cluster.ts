@@ -66,7 +66,8 @@ export async function openCluster(t: Cleanup, postgres: PostgresServer): Promise
     async letters() {
       const [row] = await asked(
         url,
-        "SELECT coalesce(last_value, 0) AS count FROM holdfast.letters_number_seq",
+        // A sequence that gave no number yet has its first one as its last.
+        "SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS count FROM holdfast.letters_number_seq",
       );
       return Number(row?.["count"]);
     },

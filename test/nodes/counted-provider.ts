@@ -48,11 +48,21 @@ export class CountedProvider {
 
   /** The requests whose last message has these words. */
   calls(words: string): number {
+    return this.#askedFor(words).length;
+  }
+
+  /** Who said something before the latest of these requests, and what. */
+  told(words: string): readonly string[] {
+    const messages = listOf(this.#askedFor(words).at(-1)?.body["messages"]);
+    return messages.map(({ role, content }) => `${String(role)}: ${JSON.stringify(content)}`);
+  }
+
+  #askedFor(words: string): readonly Asked[] {
     const { asked = [] } = this.#server ?? {};
     return asked.filter(({ body }) => {
       const last = listOf(body["messages"]).at(-1);
       return JSON.stringify(last?.["content"] ?? "").includes(words);
-    }).length;
+    });
   }
 
   /** From now on answers stop in their middle, until they are let go. */

@@ -1,5 +1,5 @@
 /**
- * The network between one node and PostgreSQL, as a TCP proxy: it delays what passes, or goes half open.
+ * The network between one node and PostgreSQL, as a TCP proxy: it cuts connections, delays what passes, or goes half open.
  *
  * Half open: nothing breaks, and nothing arrives any more, in neither direction. A commit that is on its way then is one that nobody can tell the fate of. When the link is
  * mended, whatever was half open breaks. A delay keeps the order of what it delays.
@@ -13,6 +13,8 @@ export interface DatabaseLink {
   readonly port: number;
   /** Of each piece, from now on. */
   delayMs: number;
+  /** All connections at once, whatever is on its way; new ones are let through. */
+  cut(): void;
   halfOpen(): void;
   mend(): void;
   close(): Promise<void>;
@@ -64,6 +66,9 @@ export async function openDatabaseLink(serverPort: number): Promise<DatabaseLink
   const link: DatabaseLink = {
     port: address.port,
     delayMs: 0,
+    cut() {
+      for (const socket of sockets) socket.destroy();
+    },
     halfOpen() {
       isHalfOpen = true;
       for (const socket of sockets) silent.add(socket);
@@ -73,7 +78,7 @@ export async function openDatabaseLink(serverPort: number): Promise<DatabaseLink
       for (const socket of silent) socket.destroy();
     },
     async close() {
-      for (const socket of sockets) socket.destroy();
+      link.cut();
       server.close();
       await once(server, "close");
     },

@@ -222,6 +222,10 @@ test("a response that is asked for by its id is found at every node, under way a
     previous_response_id: begun.id,
   });
   assert.equal(next.output_text, COUNTED);
+  // The conversation that the server keeps was read at a node that had no part in it.
+  const told = provider.told("by id, next").join("\n");
+  assert.match(told, /^user: .*by id.*\nassistant: .*\nuser: .*by id, next/m);
+  assert.ok(told.includes(COUNTED.trim()), told);
 });
 
 test("a response in the background goes on at another node when its own is killed, though no client asks", async () => {

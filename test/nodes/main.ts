@@ -11,6 +11,7 @@ const HELP = `npm run nodes -- [options]
   --sleeps N          nodes stopped for longer than their lease (default 20)
   --drains N          nodes stopped in order and started again (default 10)
   --database-kills N  kills of PostgreSQL with all its processes (default 10)
+  --cuts N            connections between a node and PostgreSQL broken, all at once (default 10)
   --delays N          what passes between a node and PostgreSQL is late (default 10)
   --half-opens N      nothing passes between them for longer than the lease, and nothing breaks (default 10)
   --help              this text`;
@@ -21,6 +22,7 @@ const values = parse(
     sleeps: { type: "string", default: "20" },
     drains: { type: "string", default: "10" },
     "database-kills": { type: "string", default: "10" },
+    cuts: { type: "string", default: "10" },
     delays: { type: "string", default: "10" },
     "half-opens": { type: "string", default: "10" },
     help: { type: "boolean", default: false },
@@ -31,13 +33,15 @@ const values = parse(
 if (values.help) {
   process.stdout.write(`${HELP}\n`);
 } else {
-  const count = (name: "kills" | "sleeps" | "drains" | "database-kills" | "delays" | "half-opens"): number =>
-    whole(values[name], name, 0, HELP);
+  const count = (
+    name: "kills" | "sleeps" | "drains" | "database-kills" | "cuts" | "delays" | "half-opens",
+  ): number => whole(values[name], name, 0, HELP);
   const counts = {
     kills: count("kills"),
     sleeps: count("sleeps"),
     drains: count("drains"),
     databaseKills: count("database-kills"),
+    cuts: count("cuts"),
     delays: count("delays"),
     halfOpens: count("half-opens"),
   };

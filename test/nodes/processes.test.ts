@@ -25,9 +25,9 @@ for (const storm of ["one storm", "another"]) {
   });
 }
 
-test("clients of three nodes lose nothing when a node is drained and when its network to PostgreSQL is late or half open", async (t) => {
-  const { streams } = await runCampaign(t, postgres, { drains: 1, delays: 1, halfOpens: 1 });
-  assert.equal(streams, 12);
+test("clients of three nodes lose nothing when a node is drained and when its network to PostgreSQL is cut, late or half open", async (t) => {
+  const { streams } = await runCampaign(t, postgres, { drains: 1, cuts: 1, delays: 1, halfOpens: 1 });
+  assert.equal(streams, 16);
 });
 
 test("a node with another home key is refused at its start, with what to do", async (t) => {

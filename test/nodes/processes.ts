@@ -19,6 +19,7 @@ import { echoTools, userMessage, wordOf } from "../cli/rehearsal-messages.ts";
 import type { Cleanup } from "../cleanup.ts";
 
 export const LEASE_MS = 1_500;
+const DRAIN_MS = 20_000;
 const COUNT = 12;
 const PRINCIPAL = "default";
 const WORK = `count to ${COUNT} every 40 ms\ntool hello\nthen\ncount to ${COUNT} every 40 ms\nsay the result`;
@@ -29,7 +30,8 @@ export interface ClusterNode {
   readonly running: Running;
   readonly port: number;
   kill(): Promise<void>;
-  start(): Promise<void>;
+  /** Again; `drainMs` is for how long its next drain lets answers run. */
+  start(drainMs?: number): Promise<void>;
   /** Stopped for so long, as a machine that sleeps. */
   sleep(ms: number): Promise<void>;
   /** Makes an API key. */
@@ -49,7 +51,7 @@ export async function startNode(
   const config = join(cli.home, "settings.json");
   writeFileSync(config, JSON.stringify({ store, leaseMs: LEASE_MS, storePatienceMs: 60_000, ...settings }));
   const serve = (more: readonly string[] = []): Promise<Running> =>
-    cli.serve(["--config", config, "--drain-ms", "20000", ...more], shared);
+    cli.serve(["--config", config, "--drain-ms", String(DRAIN_MS), ...more], shared);
   let running = await serve();
   const port = Number(new URL(running.url).port);
   return {
@@ -61,8 +63,8 @@ export async function startNode(
       running.signal("SIGKILL");
       await running.exit;
     },
-    async start() {
-      running = await serve(["--port", String(port)]);
+    async start(drainMs = DRAIN_MS) {
+      running = await serve(["--port", String(port), "--drain-ms", String(drainMs)]);
     },
     hostId: readFileSync(join(cli.dataDir, "holdfast.node-id"), "utf8").trim(),
     async newKey(...limits) {
@@ -102,7 +104,8 @@ export interface Transcript {
 export class ClusterClient {
   readonly homeKey: Uint8Array = new Uint8Array(randomBytes(32));
   readonly #client: Client;
-  readonly #transport;
+  readonly #connect: () => { readonly client: Client; readonly end: () => Promise<void> };
+  readonly #end: () => Promise<void>;
   toolRuns = 0;
   /** Of its stream, when there is one. */
   name: string | undefined;
@@ -111,16 +114,23 @@ export class ClusterClient {
   readonly #reached = new Map(PHASES.map((phase) => [phase, Promise.withResolvers<string>()]));
 
   constructor(url: string, apiKey: string) {
-    const transport = http2Connect({ url });
-    this.#transport = transport;
-    this.#client = new Client({
-      connect: transport.connect,
-      sealing: nodeSealing(),
-      homeKey: this.homeKey,
-      credentials: () => Promise.resolve(apiKey),
-      tools: toolRunner(this.#tools()),
-      stream: { retry: SOON },
-    });
+    this.#connect = () => {
+      const transport = http2Connect({ url });
+      const client = new Client({
+        connect: transport.connect,
+        sealing: nodeSealing(),
+        homeKey: this.homeKey,
+        credentials: () => Promise.resolve(apiKey),
+        tools: toolRunner(this.#tools()),
+        stream: { retry: SOON },
+      });
+      const end = async (): Promise<void> => {
+        await client.close();
+        transport.close();
+      };
+      return { client, end };
+    };
+    ({ client: this.#client, end: this.#end } = this.#connect());
   }
 
   #tools(): Tools {
@@ -159,9 +169,19 @@ export class ClusterClient {
     return { name: stream.idempotencyKey, events, end, toolRuns: this.toolRuns };
   }
 
-  async close(): Promise<void> {
-    await this.#client.close();
-    this.#transport.close();
+  /** Reads the stream from its beginning to its end over a connection of its own, mostly at a node that does not run it. */
+  async readAlong(): Promise<readonly StreamEvent[]> {
+    const name = await Promise.race(PHASES.map((phase) => this.reached(phase)));
+    const { client, end } = this.#connect();
+    const stream = await client.follow(name);
+    const events: StreamEvent[] = [];
+    for await (const event of stream.events) events.push(event);
+    await end();
+    return events;
+  }
+
+  close(): Promise<void> {
+    return this.#end();
   }
 }
 

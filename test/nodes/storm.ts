@@ -63,7 +63,7 @@ export async function runStorm(
       for (const phase of PHASES)
         assert.ok(storm.met.has(`${kind} in ${phase}`), `${kind} never met ${phase}`);
   const letters = await cluster.letters();
-  assert.ok(letters > 0, "clients were attached to nodes that did not run their streams");
+  assert.ok(waves === 0 || letters > 0, "clients were attached to nodes that did not run their streams");
   return { waves, streams: waves * CLIENTS, letters, met: Object.fromEntries(storm.met) };
 }
 

@@ -70,6 +70,12 @@ test("headings, lists, quotes, tables and rules", () => {
   assert.deepEqual(blocksOf("| a | b |\n|---|:-:|\n| 1 | x \\| y |"), [
     { kind: "table", head: ["a", "b"], rows: [["1", "x | y"]] },
   ]);
+  // As models write it: without a line between.
+  assert.deepEqual(blocksOf("So:\n| a |\n|---|\n| 1 |\nmore | than that"), [
+    text("So:"),
+    { kind: "table", head: ["a"], rows: [["1"]] },
+    text("more | than that"),
+  ]);
 });
 
 function textOf(inline: Inline): string {

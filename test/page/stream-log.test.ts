@@ -10,7 +10,8 @@ import {
   StepContinuedUpdateSchema,
   StepStartedUpdateSchema,
 } from "../../src/protocol/messages.ts";
-import { ROWS_MAX, type Row, StreamLog } from "../../src/page/stream-log.ts";
+import { encodeClient } from "../../src/turn/messages.ts";
+import { decodedChunk, ROWS_MAX, type Row, StreamLog } from "../../src/page/stream-log.ts";
 
 /** A log that is told what passes; each frame a millisecond after the one before. */
 class Told {
@@ -124,6 +125,25 @@ test("chunks with their acks, events with their names, a cut and what was replay
     told.log.spans.map(({ kind, toMs, fromMs }) => [kind, (toMs ?? 0) - fromMs]),
     [["break", 1_501]],
   );
+});
+
+test("a chunk is named by what it says, and can be read", () => {
+  const told = new Told();
+  told.open();
+  told.welcomed(0, 0);
+  const bodies = [
+    encodeClient({ case: "runRequest", value: { model: "m" } }),
+    encodeClient({ case: "execClientMessage", value: {} }),
+    encodeClient({ case: "kvClientMessage", value: {} }),
+    Uint8Array.of(255),
+  ];
+  for (const [seqno, body] of bodies.entries()) told.sent({ kind: "chunk", seqno, writerEpoch: 1, body });
+  const chunks = told.log.rows.filter((row) => row.kind === "chunk");
+  assert.deepEqual(
+    chunks.map(({ name }) => name),
+    ["run", "tool result", "blob", "unknown"],
+  );
+  assert.match(JSON.stringify(decodedChunk(bodies[0] ?? new Uint8Array())), /"model":"m"/);
 });
 
 test("no more rows are kept than its bound, and those that went are counted", () => {

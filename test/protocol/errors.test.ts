@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
+import { OUTCOMES } from "../../src/client/journal-codec.ts";
 import {
   errorCodeFromWire,
   errorCodeToWire,
@@ -10,7 +11,15 @@ import {
   REMEDY_OF,
   WIRE_CODES,
 } from "../../src/protocol/errors.ts";
+import { DURABILITIES, ENDS, MODES, ROLES } from "../../src/protocol/frame-names.ts";
+import { JournalOutcomeSchema } from "../../src/protocol/gen/holdfast/storage/v1/journal_pb.ts";
 import { ErrorCode, ErrorCodeSchema, ErrorSchema } from "../../src/protocol/gen/holdfast/v1/errors_pb.ts";
+import {
+  AttachModeSchema,
+  DurabilitySchema,
+  EndReasonSchema,
+  RoleSchema,
+} from "../../src/protocol/gen/holdfast/v1/stream_pb.ts";
 
 const LOCAL: readonly LocalCode[] = ["invalid_argument", "already_exists", "busy"];
 
@@ -52,6 +61,15 @@ test("a code keeps its name on the wire and comes back as itself", () => {
   for (const code of WIRE_CODES) {
     assert.equal(ErrorCodeSchema.value[errorCodeToWire(code)]?.localName.toLowerCase(), code);
     assert.equal(errorCodeFromWire(errorCodeToWire(code)), code);
+  }
+});
+
+test("what frames and journals say as numbers has the contract's names", () => {
+  const tables = [MODES, ROLES, DURABILITIES, ENDS, OUTCOMES];
+  const enums = [AttachModeSchema, RoleSchema, DurabilitySchema, EndReasonSchema, JournalOutcomeSchema];
+  for (const [at, { values }] of enums.entries()) {
+    const named = values.slice(1).map(({ localName, number }) => [localName.toLowerCase(), number]);
+    assert.deepEqual(tables[at], Object.fromEntries(named));
   }
 });
 

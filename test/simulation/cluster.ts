@@ -23,12 +23,13 @@ import type { Hint, Letters } from "../../src/store/letters.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Accept } from "../../src/transport/transport.ts";
 import { hintOf } from "../../src/store/postgres/bell-payload.ts";
-import { type DrivenStore, openDrivenStore, type PlaceOf } from "./driven-store.ts";
+import { postgresBlobs } from "../../src/store/postgres/postgres-blobs.ts";
+import { type DrivenStore, openDrivenStore } from "./driven-store.ts";
 import { flakyLetters, flakyStore, type FlakyStoreContext, type StoreFaults } from "./flaky-store.ts";
 import { MemoryLetters } from "../store/memory-letters.ts";
 import { TurnStallChecks } from "./stall-checks.ts";
 import { SimPostgres } from "./sim-postgres.ts";
-import type { BlobTarget } from "./uploads.ts";
+import { type BlobTarget, checkedBlobs } from "./uploads.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
 export interface ClusterOptions {
@@ -179,7 +180,7 @@ export class Cluster {
       target,
       ring: (payload) => database.ring(payload),
     });
-    const server = this.#serverOn(node, process, () => ({ process, store: own.streams }), own.placeOf);
+    const server = this.#serverOn(node, process, () => ({ process, store: own.streams }), own);
     return { server, failed: own.failed, close: () => own.close() };
   }
 
@@ -187,9 +188,11 @@ export class Cluster {
     node: Node,
     process: SimProcess,
     target: FlakyStoreContext["target"],
-    placeOf?: PlaceOf,
+    own?: DrivenStore,
   ): StandingServer {
-    const { retentionMs, pauseBytes, slowReaderMs, blobs } = this.#options;
+    const { retentionMs, pauseBytes, slowReaderMs } = this.#options;
+    const isDriven = own !== undefined && this.#options.blobs !== undefined;
+    const blobs = isDriven ? checkedBlobs(this.#world, postgresBlobs(own.parts)) : this.#options.blobs;
     const stalls = new TurnStallChecks(this.#world);
     const flaky = { world: this.#world, random: this.#random, faults: this.faults, process };
     const database = this.#database;
@@ -199,7 +202,7 @@ export class Cluster {
         ...flaky,
         random: this.#world.random.fork(`letters of ${node.name}`),
         target: () => database.letterBox,
-        listen: (hear) => database.listen(hear, placeOf),
+        listen: (hear) => database.listen(hear, own?.placeOf),
       });
     return createServer({
       store: flakyStore({ ...flaky, target, isDriven: this.#isDriven }),
@@ -278,7 +281,7 @@ class Database {
   #letters = new MemoryLetters();
   readonly #listeners = new Set<(hint: Hint) => void>();
   readonly #bells = new Set<(payload: string) => void>();
-  readonly #postgres = new SimPostgres();
+  readonly #postgres: SimPostgres;
   readonly #world: World;
   readonly #disk: SimDisk;
   readonly #random: Random;
@@ -288,6 +291,7 @@ class Database {
     this.#disk = disk;
     this.#random = random;
     this.process = new SimProcess(world, "database");
+    this.#postgres = new SimPostgres(() => world.nowMs);
   }
 
   get target(): { readonly process: SimProcess; readonly store: StreamStore } | undefined {
@@ -304,7 +308,7 @@ class Database {
   }
 
   /** With `placeOf` the hints about streams are those of the production store. */
-  listen(hear: (hint: Hint) => void, placeOf: PlaceOf | undefined): () => void {
+  listen(hear: (hint: Hint) => void, placeOf: DrivenStore["placeOf"] | undefined): () => void {
     if (placeOf === undefined) {
       this.#listeners.add(hear);
       return () => this.#listeners.delete(hear);

@@ -10,10 +10,12 @@ import { newsOf, payloadOf } from "../../src/store/postgres/bell-payload.ts";
 import { unavailable } from "../../src/store/postgres/failures.ts";
 import type { Carried, Found, GroupCarrier } from "../../src/store/postgres/group-carrier.ts";
 import { fateOf, type Receipt } from "../../src/store/postgres/group-fate.ts";
+import type { Row, Statement } from "../../src/store/postgres/driver.ts";
 import { GroupWriter } from "../../src/store/postgres/group-writer.ts";
+import { writesIn } from "../../src/store/postgres/group-statements.ts";
 import { chainsOf } from "../../src/store/postgres/plan.ts";
 import { postgresStreams } from "../../src/store/postgres/postgres-streams.ts";
-import type { StreamQuestions } from "../../src/store/postgres/stream-questions.ts";
+import type { StoreParts, StreamQuestions } from "../../src/store/postgres/stream-questions.ts";
 import type { ReadBack } from "../../src/store/postgres/verdicts.ts";
 import type { StreamName } from "../../src/core/stream-state.ts";
 import type { LogBatches, LogName, StreamStore } from "../../src/store/stream-store.ts";
@@ -33,6 +35,10 @@ export interface DrivenContext {
     | undefined;
   /** Wakes the other nodes. */
   readonly ring: (payload: string) => void;
+  /** Sends a request, and may die at it. Without it sending is no place to die. */
+  readonly send?: (request: () => void) => void;
+  /** Before what was lost is asked again. Default: 400. */
+  readonly pauseMs?: number;
 }
 
 /** Where a stream's row is that the node has met. */
@@ -44,6 +50,8 @@ type Target = NonNullable<ReturnType<DrivenContext["target"]>>;
 export interface DrivenStore {
   readonly streams: StreamStore;
   readonly placeOf: PlaceOf;
+  /** What tables and blobs are made of. */
+  readonly parts: StoreParts;
   readonly failed: Promise<Error>;
   close(): Promise<void>;
 }
@@ -74,13 +82,16 @@ export async function openDrivenStore(context: DrivenContext): Promise<DrivenSto
     durability: "fsync",
     close,
   });
-  return { streams, placeOf, failed: writer.failed, close };
+  const readers = { ask: (statement: Statement) => askedUntilAnswered(context, statement) };
+  const parts = { writer, readers, durability: "fsync", close } as const;
+  return { streams, placeOf, parts, failed: writer.failed, close };
 }
 
 class SimCarrier implements GroupCarrier {
   readonly #context: DrivenContext;
   #store: number | undefined;
   #term = 0;
+  #rowVersion = 0;
 
   constructor(context: DrivenContext) {
     this.#context = context;
@@ -114,7 +125,7 @@ class SimCarrier implements GroupCarrier {
   }
 
   async settle(cause: unknown): Promise<Receipt> {
-    const { process } = this.#context;
+    const { process, pauseMs = PAUSE_MS } = this.#context;
     if (cause !== undefined) this.#context.world.hit("driver.unknown");
     const untilMs = process.env.monotonic() + PATIENCE_MS;
     for (;;) {
@@ -124,11 +135,12 @@ class SimCarrier implements GroupCarrier {
           return postgres.raiseTerm(this.#store);
         });
         this.#term = receipt.term;
+        this.#rowVersion = receipt.rowVersion;
         return receipt;
       } catch (error) {
         if (process.env.monotonic() > untilMs) throw unavailable("the database stays away", error);
       }
-      await new Promise<void>((resolve) => process.env.after(PAUSE_MS, resolve));
+      await new Promise<void>((resolve) => process.env.after(pauseMs, resolve));
     }
   }
 
@@ -137,7 +149,8 @@ class SimCarrier implements GroupCarrier {
     const names = acts.flatMap((act) => ("name" in act ? [act.name] : []));
     const { nowMs, found } = await asked(this.#context, ({ postgres }) => postgres.lookUp(names));
     const chains = new Map(chainsOf(acts).map((chain) => [chain[0].place.id, chain]));
-    return { nowMs, rowVersion: 0, chains, streams: found, rows: new Map() };
+    const rows = await asked(this.#context, async ({ postgres }) => postgres.rows.versionsOf(writesIn(acts)));
+    return { nowMs, rowVersion: this.#rowVersion, chains, streams: found, rows };
   }
 
   close(): Promise<void> {
@@ -189,9 +202,24 @@ function questionsTo(context: DrivenContext): StreamQuestions {
   };
 }
 
+/** As `Readers` asks: what a lost connection took away is asked again. */
+async function askedUntilAnswered(context: DrivenContext, statement: Statement): Promise<readonly Row[]> {
+  const { env } = context.process;
+  const untilMs = env.monotonic() + PATIENCE_MS;
+  for (;;) {
+    try {
+      return await asked(context, ({ postgres }) => postgres.ask(statement));
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) throw error;
+      if (env.monotonic() > untilMs) throw unavailable("the database cannot be read", error);
+    }
+    await new Promise<void>((resolve) => env.after(context.pauseMs ?? PAUSE_MS, resolve));
+  }
+}
+
 /** There and back over the network; what the database did is not undone when its answer is lost. */
 function asked<T>(
-  { world, random, faults, process, target }: DrivenContext,
+  { world, random, faults, process, target, send = atOnce }: DrivenContext,
   run: (target: Target) => Promise<T>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -213,6 +241,12 @@ function asked<T>(
         else world.fail(cause);
       }
     };
-    world.enqueue(random.int(faults.delayMsMax + 1), () => void carryOut(), undefined, there.process);
+    send(() =>
+      world.enqueue(random.int(faults.delayMsMax + 1), () => void carryOut(), undefined, there.process),
+    );
   });
+}
+
+function atOnce(request: () => void): void {
+  request();
 }

@@ -14,8 +14,8 @@ import type { SimProcess, World } from "./world/index.ts";
 
 export interface FrameCheckContext {
   readonly world: World;
-  readonly truth: Truth;
-  readonly ledger: Ledger;
+  readonly truth: Pick<Truth, "of">;
+  readonly ledger: Pick<Ledger, "degraded" | "writers">;
   /** Whether this connection has the right principal and stream key. */
   readonly isRightful: (meta: AcceptedMeta) => boolean;
   /** What waits unsent for one reader is bounded by this (F2). */
@@ -33,7 +33,7 @@ export function checkedAccept(context: FrameCheckContext, accept: Accept): Accep
         for (const frame of frames) watched(context.world, () => checks.sent(frame));
         const waiting = wire.write(frames);
         watched(context.world, () => {
-          if (waiting > context.waitingBytesMax) fail("F2", `${waiting} bytes wait for one reader`);
+          if (waiting > checks.waitingBytesMax) fail("F2", `${waiting} bytes wait for one reader`);
         });
         return waiting;
       },
@@ -74,6 +74,8 @@ class ConnectionChecks {
   #isDegraded = false;
   #isWelcomed = false;
   #isFresh = false;
+  /** Its stream was there when it attached. A node that follows the stream may have looked at it just before it expired at another one. */
+  #wasThere = false;
   /** Of the last chunk that it has brought. */
   #seqno: number | undefined;
   #isWriter = false;
@@ -92,6 +94,7 @@ class ConnectionChecks {
       this.#cursor ??= frame.eventId;
       this.#isWriter = frame.role === "writer";
       this.#isFresh = frame.fresh;
+      this.#wasThere = this.#stream()?.isGone === false;
       if (frame.firstChunk !== undefined) this.#seqno = 0;
     }
     if (frame.kind === "chunk") this.#seqno = frame.seqno;
@@ -106,6 +109,12 @@ class ConnectionChecks {
   holds(idempotencyKey: string): boolean {
     const { alive, paused } = this.#context.process;
     return this.#meta.idempotencyKey === idempotencyKey && alive && !paused;
+  }
+
+  /** A degraded stream keeps nothing that it could send later: it sends all at once, and ends when its reader is too far behind. */
+  get waitingBytesMax(): number {
+    const { waitingBytesMax } = this.#context;
+    return this.#isDegraded ? LIMITS.sendQueueBytesMax + waitingBytesMax : waitingBytesMax;
   }
 
   sent(frame: ServerFrame): void {
@@ -166,7 +175,8 @@ class ConnectionChecks {
       return;
     }
     const stream = this.#stream();
-    if (stream === undefined || stream.isGone) fail("A7", "a stream that is not there was welcomed");
+    if (stream === undefined || (stream.isGone && !this.#wasThere))
+      fail("A7", "a stream that is not there was welcomed");
     if (frame.eventHead > stream.events.length) fail("B2", "a welcome names an event that is not durable");
     if (frame.writerEpoch > stream.state.writerEpoch) fail("D1", "a writer epoch is not durable");
     if (frame.aborted && !stream.state.aborted) fail("D3", "an abort was told before it was durable");

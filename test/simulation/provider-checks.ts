@@ -53,9 +53,11 @@ export class ProviderChecks {
   /** Another reader takes the place of the one before it. */
   attached(generation: Generation, process: object, epoch: number): void {
     const { reader, attaches, conversationId } = generation;
-    // A call that is found before the log has the request: the run that made it lost the request (decision 98).
-    if (attaches > 0 && !this.#requested.has(conversationId)) this.#unlogged.add(generation);
-    if (reader !== undefined && reader.process !== process && reader.epoch >= epoch)
+    const isLogged = this.#requested.has(conversationId);
+    // A call that is found before the log has the request: the run that made it lost the request (decision 98). Its epoch is in no log either, so a node that slept in
+    // that moment may still read the call; of the two, one can commit.
+    if (attaches > 0 && !isLogged) this.#unlogged.add(generation);
+    if (isLogged && reader !== undefined && reader.process !== process && reader.epoch >= epoch)
       fail("D1", "two hosts with the same epoch read one call");
   }
 

@@ -9,10 +9,12 @@ import type { StreamName, StreamState } from "../../src/core/stream-state.ts";
 import { nameKey } from "../../src/store/stream-index.ts";
 import type { Absent, Gone, Live, Seen, StreamStore } from "../../src/store/stream-store.ts";
 import type { Act, CreateAct } from "../../src/store/postgres/acts.ts";
+import type { Row, Statement } from "../../src/store/postgres/driver.ts";
 import type { Found } from "../../src/store/postgres/group-carrier.ts";
 import { type Chain, chainsOf, needsRowsBefore, shapeOf } from "../../src/store/postgres/plan.ts";
 import type { StoredStream } from "../../src/store/postgres/stream-rows.ts";
 import { fail } from "./log-checks.ts";
+import { SimRows } from "./sim-rows.ts";
 
 export interface GroupSender {
   readonly store: number;
@@ -23,6 +25,8 @@ export interface GroupSender {
 interface Receipt {
   term: number;
   groupNumber: number;
+  /** Of the rows that its latest group wrote. */
+  rowVersion: number;
 }
 
 interface RowFacts {
@@ -56,12 +60,18 @@ const DIVISION_BY_ZERO = "22012";
 const LEASE_RUNS_MS = 1;
 
 export class SimPostgres {
+  /** What there is beside the streams. It is kept as soon as it is done, so no database dies that has batches of rows in it: their groups would be half there. */
+  readonly rows: SimRows;
   readonly #facts = new Map<string, RowFacts>();
   readonly #receipts = new Map<number, Receipt>();
   #underWay: UnderWay | undefined;
   #store: StreamStore | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #stores = 0;
+
+  constructor(now: () => number) {
+    this.rows = new SimRows(now);
+  }
 
   newStore(): number {
     return ++this.#stores;
@@ -73,7 +83,7 @@ export class SimPostgres {
     this.#turn = Promise.resolve();
     if (was !== undefined) {
       const now = await store.look(was.names);
-      if (now.some((view, at) => isOther(was.before[at], view))) this.#happened(was.sender);
+      if (now.some((view, at) => isOther(was.before[at], view))) this.#happened(was.sender, 0);
       this.#underWay = undefined;
     }
     this.#store = store;
@@ -86,8 +96,8 @@ export class SimPostgres {
   /** Of the store that writes: nothing of an earlier term can happen behind it. */
   raiseTerm(store: number): Promise<Readonly<Receipt>> {
     return this.#inTurn(async () => {
-      const { term, groupNumber } = this.#receipts.get(store) ?? { term: 0, groupNumber: 0 };
-      const raised = { term: term + 1, groupNumber };
+      const { term, ...latest } = this.#receipts.get(store) ?? { term: 0, groupNumber: 0, rowVersion: 0 };
+      const raised = { term: term + 1, ...latest };
       this.#receipts.set(store, raised);
       return raised;
     });
@@ -99,10 +109,15 @@ export class SimPostgres {
       const names = acts.flatMap((act) => ("name" in act ? [act.name] : []));
       this.#underWay = { sender, names, before: await store.look(names) };
       const found = await this.#change(store, acts);
-      this.#happened(sender);
+      this.#happened(sender, found.rowVersion);
       this.#underWay = undefined;
       return found;
     });
+  }
+
+  async ask(statement: Statement): Promise<readonly Row[]> {
+    this.#up();
+    return this.rows.carryOut(statement);
   }
 
   async lookUp(
@@ -170,17 +185,18 @@ export class SimPostgres {
     });
     await Promise.all([...changes, ...others, ...unborn.map((act) => this.#create(store, act))]);
     const made = await this.lookUp(creates.map(({ name }) => name));
+    const written = this.rows.write(acts.filter((act) => act.kind === "write"));
+    const extra = acts.filter((act) => act.kind === "statement");
     const before = [...rows].filter(([id]) => isLocking || !applied.commit.has(id));
     return {
       nowMs,
-      rowVersion: 0,
+      ...written,
       before: new Map(before),
       after: new Map(isLocking ? [] : after),
       chains: new Map(chains.map((chain) => [chain[0].place.id, chain])),
       applied: { ...applied, ...ended },
       made: made.found,
-      failedWrites: new Map(),
-      rowsOf: new Map(),
+      rowsOf: new Map(extra.map((act) => [act, this.rows.carryOut(act.statement)])),
     };
   }
 
@@ -203,9 +219,9 @@ export class SimPostgres {
     return this.#facts.get(nameKey(name)) ?? fail("A7", "a stream that is there was made");
   }
 
-  #happened({ store, groupNumber }: GroupSender): void {
+  #happened({ store, groupNumber }: GroupSender, rowVersion: number): void {
     const receipt = this.#receipts.get(store);
-    if (receipt !== undefined) receipt.groupNumber = groupNumber;
+    if (receipt !== undefined) Object.assign(receipt, { groupNumber, rowVersion });
   }
 
   /** One transaction behind the other: the locks of all of them are one. */

@@ -31,7 +31,10 @@ const MESSAGE_BYTES_MAX = 512 * 1024;
 
 /** The blobs of all nodes lie in one place, which survives them; a put is whole or not at all. */
 export function blobsOfWorld(world: World): BlobStore {
-  const store = memoryBlobStore({ now: () => world.nowMs });
+  return checkedBlobs(world, memoryBlobStore({ now: () => world.nowMs }));
+}
+
+export function checkedBlobs(world: World, store: BlobStore): BlobStore {
   return {
     ...store,
     put: (name, bytes, sealer) => {

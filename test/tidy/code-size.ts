@@ -10,7 +10,7 @@ import { readSource, repositoryFiles, type Source, type Violation } from "./sour
  * The bound only falls. It rises for new behaviour alone, and the commit that raises it names the behaviour.
  * Code that does the same as before has to fit.
  */
-export const TOKENS_MAX = 636_360;
+export const TOKENS_MAX = 640_779;
 
 const isCounted = ({ path }: Pick<Source, "path">): boolean =>
   /^src\/.*\.tsx?$/.test(path) && !path.startsWith("src/protocol/gen/");

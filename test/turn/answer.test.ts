@@ -274,6 +274,8 @@ test("what is too large for an event is asked for by its blob id", () => {
   assert.ok(argsJson !== undefined);
   argsJson.content = { case: "blobId", value: new Uint8Array(32).fill(9) };
   assert.equal(neededBlob(state, asked), "09".repeat(32));
+  const [over] = project(state, 1, turnEnded());
+  assert.equal(neededBlob(over, asked), undefined, "nothing follows the end");
   const [, [pause]] = project(state, 1, asked, new TextEncoder().encode('{"big":1}'));
   assert.ok(pause?.kind === "calls");
   assert.equal(pause.calls[0]?.args, '{"big":1}');

@@ -355,7 +355,7 @@ test("what a request says of the conversation before is checked", () => {
   assert.match(asks({ history: many }), /more than 5000 messages/);
   assert.match(asks({ history: [bytes("no message")] }), /^fail: /);
   const carryOn = { action: { case: "continueAction", value: {} } } as const;
-  assert.equal(asks({ action: carryOn }), "fail: there is no conversation to go on with");
+  assert.equal(asks({ action: carryOn }), "fail: there is no conversation to continue");
 });
 
 test("only a step's message is the model's, and only what is said is the user's", () => {

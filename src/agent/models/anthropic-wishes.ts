@@ -6,7 +6,7 @@
 import { isJsonObject, type JsonObject } from "../../protocol/chat-message.ts";
 import type { StepOptions } from "../../protocol/messages.ts";
 
-export interface AnthropicWishes {
+interface AnthropicWishes {
   readonly thinking?: JsonObject;
   /** Part of the tokens that the request allows; the SDK adds it to them. */
   readonly thinkingTokens: number;

@@ -30,7 +30,7 @@ export class StreamBroken extends Error {
   }
 }
 
-export interface FailureContext {
+interface FailureContext {
   /** `provider/model`. */
   readonly modelId: string;
   /** How the user puts a wrong API key right, e.g. `check OPENAI_API_KEY`. */

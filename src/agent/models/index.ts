@@ -7,7 +7,7 @@ export {
   type ModelsOptions,
   type ProviderModels,
 } from "./registry.ts";
-export type { ContinuedBy } from "./provider-counters.ts";
+export type { AskingStream, ContinuedBy } from "./provider-counters.ts";
 export type { ProviderAccess, ServedModel } from "./served-model.ts";
 export { rehearsalModel } from "./rehearsal.ts";
 export { unspokenBy } from "./words.ts";

@@ -32,16 +32,20 @@ export async function loadModel(
       return plainNumbers(createGoogleGenerativeAI(marking).languageModel(model));
     }
     case "openai-compatible": {
-      const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-      const shape = {
-        name: NAMESPACES[dialect],
+      const { OpenAICompatibleChatLanguageModel } = await import("@ai-sdk/openai-compatible");
+      // The SDK's provider would make address and headers anew for each request.
+      const url = new URL(`${baseURL.replace(/\/$/, "")}/chat/completions`).href;
+      const authorization = (apiKey ?? "") === "" ? {} : { Authorization: `Bearer ${apiKey}` };
+      const headers = { ...authorization, ...settings.headers };
+      return new OpenAICompatibleChatLanguageModel(model, {
+        provider: `${NAMESPACES[dialect]}.chat`,
+        url: () => url,
+        headers: () => headers,
+        fetch: settings.fetch,
         includeUsage: true,
         supportsStructuredOutputs: true,
         transformRequestBody: chatBody,
-      };
-      return createOpenAICompatible({ ...(apiKey === undefined ? settings : keyed), ...shape }).chatModel(
-        model,
-      );
+      });
     }
   }
 }

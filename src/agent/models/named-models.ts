@@ -22,7 +22,7 @@ interface Asked {
   readonly failure: ModelFailure | undefined;
 }
 
-export interface NamedModelsOptions {
+interface NamedModelsOptions {
   readonly providers: ReadonlyMap<string, HttpProvider>;
   readonly environment: Environment;
   readonly fetch: Fetch;

@@ -6,7 +6,7 @@
  */
 import type { ProviderType } from "./dialect.ts";
 
-export interface OfferedModel {
+interface OfferedModel {
   readonly name: string;
   readonly contextTokensMax: number | undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * Which models write on behind a text that they get as the beginning of their answer, and how each is told to.
+ * Which models write on behind a text that they get as the beginning of their answer, and in which form each of them gets it.
  *
  * Nothing says so in advance for sure. A provider's kind gives a first guess; what a model does with it is remembered while this process
  * lives: one that refuses, or begins its answer anew, is not asked a second time.
@@ -10,14 +10,14 @@ import type { StepOptions } from "../../protocol/messages.ts";
 import { type Prefills, RESTART_ONLY, type Ways } from "../../turn/found.ts";
 import type { Continued } from "../model.ts";
 import type { Dialect } from "./dialect.ts";
-import type { ProviderCounters } from "./provider-counters.ts";
+import type { AskingStream, ProviderCounters } from "./provider-counters.ts";
 import { type Provider, split } from "./providers.ts";
 
 /**
  * `fields`: `continue_final_message` and `add_generation_prompt`, for vLLM, SGLang and tabbyAPI; llama.cpp needs and heeds neither.
  * `prefix`: a word in the message, for DeepSeek and Mistral. `plain`: an answer at the end of the conversation is continued as it is.
  */
-export const PREFILL_FORMS = ["fields", "prefix", "plain"] as const;
+const PREFILL_FORMS = ["fields", "prefix", "plain"] as const;
 export type PrefillForm = (typeof PREFILL_FORMS)[number];
 
 export const PREFILL_RULES = ["auto", "off", ...PREFILL_FORMS] as const;
@@ -57,10 +57,10 @@ const REMEMBERED_MAX = 1_024;
 /** What may be done about the broken answers of all models, and what was. */
 export class Continuations {
   readonly #providers: ReadonlyMap<string, Provider>;
-  readonly #counters: Pick<ProviderCounters, "continued">;
+  readonly #counters: ProviderCounters;
   readonly #learned = new Map<string, Prefills>();
 
-  constructor(providers: ReadonlyMap<string, Provider>, counters: Pick<ProviderCounters, "continued">) {
+  constructor(providers: ReadonlyMap<string, Provider>, counters: ProviderCounters) {
     this.#providers = providers;
     this.#counters = counters;
   }
@@ -77,12 +77,18 @@ export class Continuations {
     return { continues, prefills: mayPrefill ? (this.#learned.get(id) ?? "untried") : "no" };
   }
 
-  note(id: string, how: Continued): void {
+  note(id: string, how: Continued, stream?: AskingStream): void {
+    const [name] = split(id);
+    const provider = this.#providers.get(name);
+    if (how === "left") {
+      if (provider !== "rehearsal" && provider?.resume === true) this.#counters.watch(name).onLeft?.();
+      return;
+    }
     const known = this.#learned.get(id);
     if (how === "prefill") this.#learn(id, "proved");
     // One that has proved a join before is asked with all of the text before it is given up.
     if (how === "refused" || (how === "unjoined" && known !== "proved")) this.#learn(id, "no");
-    this.#counters.continued(split(id)[0], how);
+    this.#counters.continued(name, how, stream);
   }
 
   #learn(id: string, prefills: Prefills): void {

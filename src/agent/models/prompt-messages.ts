@@ -92,7 +92,7 @@ export class Teller {
     const told = content
       .filter((part) => part.type !== "text" || part.text !== "" || this.#isOwn(part.providerMetadata))
       .flatMap((part) => this.#assistantPart(part));
-    // A thought that led to nothing, because it was stopped or ran out of tokens, is refused by those who sign them.
+    // Providers that sign thoughts refuse one that led to nothing, because it was stopped or ran out of tokens.
     const said = told.slice(0, told.findLastIndex(({ type }) => type !== "reasoning") + 1);
     if (said.length === 0) return [];
     const marked = content.findLast((part) => part.type === "text" && part.cacheControl !== undefined);

@@ -2,7 +2,7 @@
  * What is counted of providers: the requests that they got, the answers that broke, where and why, and what became of those: read on, or
  * thrown away with their tokens, and after which time content came again.
  */
-import type { Continued } from "../model.ts";
+import type { Continued, ModelCall } from "../model.ts";
 import type { BreakReport } from "./upstream/provider-break.ts";
 import type { UpstreamWatch } from "./upstream/upstream-options.ts";
 
@@ -17,12 +17,17 @@ export interface TargetWatch extends UpstreamWatch {
 /** How an answer that was cut off or broke continues: read on at the provider, read again from the line, prefilled, or its step begun anew. */
 export type ContinuedBy = "resume" | "replay" | "prefill" | "restart";
 
+/** Whose model was asked; undefined where no name of it outlives this process. */
+export type AskingStream = ModelCall["stream"];
+
 /** For the log of a server. */
 export interface ProviderNews {
   /** A provider's answer broke, or did not come. */
-  readonly onBroke?: ((provider: string, report: Pick<BreakReport, "phase" | "why">) => void) | undefined;
+  readonly onBroke?:
+    | ((provider: string, report: Pick<BreakReport, "phase" | "why">, stream: AskingStream) => void)
+    | undefined;
   /** An answer that was cut off or broke continues in this way. */
-  readonly onContinued?: ((how: ContinuedBy) => void) | undefined;
+  readonly onContinued?: ((how: ContinuedBy, stream: AskingStream) => void) | undefined;
 }
 
 /** Name, meaning and the counts by their labels. */
@@ -51,16 +56,16 @@ export class ProviderCounters {
     add(this.#requests, labelOf(provider), 1);
   }
 
-  watch(provider: string): TargetWatch {
+  watch(provider: string, stream?: AskingStream): TargetWatch {
     const label = labelOf(provider);
     return {
       onBreak: (report) => {
         this.#broke(label, report);
-        this.#news.onBroke?.(provider, report);
+        this.#news.onBroke?.(provider, report, stream);
       },
       onResumed: (silentMs) => {
         add(this.#continued, `${label},how="resume"`, 1);
-        this.#news.onContinued?.("resume");
+        this.#news.onContinued?.("resume", stream);
         this.#heardAgain(label, silentMs);
       },
       onSaved: () => add(this.#saved, `${label},how="resume"`, 1),
@@ -91,13 +96,13 @@ export class ProviderCounters {
   }
 
   /** An answer was cut off, or broke, and continued in this way. */
-  continued(provider: string, how: Continued): void {
+  continued(provider: string, how: Exclude<Continued, "left">, stream?: AskingStream): void {
     if (how === "unjoined" || how === "refused") return;
     if (how === "replay") add(this.#saved, `${labelOf(provider)},how="line"`, 1);
     const join = how === "prefill" ? ',join="proved"' : how === "unproved" ? ',join="unproved"' : "";
     const way = how === "unproved" ? "prefill" : how;
     add(this.#continued, `${labelOf(provider)},how="${way}"${join}`, 1);
-    this.#news.onContinued?.(way);
+    this.#news.onContinued?.(way, stream);
   }
 
   /** As Prometheus reads them. */
@@ -128,7 +133,7 @@ export class ProviderCounters {
       ["silences_total", "Breaks behind which content came again.", this.#silences],
       [
         "runs_left_total",
-        "Runs that may have been left at providers: they could not be cancelled.",
+        "Runs that may have been left at providers: they could not be cancelled, or were cut off without a line.",
         this.#left,
       ],
     ];

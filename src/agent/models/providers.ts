@@ -25,7 +25,7 @@ export interface ProviderConfig {
   readonly writingSilenceMs?: number;
   /** What may be done about an answer that broke behind its first content. */
   readonly continue?: ContinueRule;
-  /** How a model is told to write on behind the beginning of its answer. */
+  /** The form in which a model gets the beginning of its answer, to write on behind it. */
   readonly prefill?: PrefillRule;
   /** Of type openai: whether it may store answers (`background`), so that they are read on behind a break. */
   readonly resume?: boolean;
@@ -38,7 +38,7 @@ export interface ProviderConfig {
  * and is proved to.
  */
 export const CONTINUE_RULES = ["off", "restart", "exact"] as const;
-export type ContinueRule = (typeof CONTINUE_RULES)[number];
+type ContinueRule = (typeof CONTINUE_RULES)[number];
 
 export interface HttpProvider {
   readonly dialect: Dialect;
@@ -174,7 +174,7 @@ function keyIn(environment: Environment, variable: string): string {
   return (environment[variable] ?? "").trim();
 }
 
-/** Below this a secret could not be told from a common word or a number. */
+/** A shorter secret looks like a common word or a number. */
 const SECRET_CHARS_MIN = 6;
 
 /** What is sent to the provider and must be in no message: the API keys, and the configured headers. */

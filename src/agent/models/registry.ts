@@ -216,7 +216,7 @@ class Registry implements ProviderModels {
     return [...listed, ...rehearsal].filter(({ provider }) => this.#providers.has(provider));
   }
 
-  /** What each provider offers without being configured, and what is said about models of the others. */
+  /** The models of each provider that are known without asking it, and those with limits of their own. */
   #openList(): readonly string[] {
     const limited = Object.keys(this.#options.models?.limits ?? {});
     const known = [...this.#providers].flatMap(([provider, kind]) => {
@@ -291,7 +291,8 @@ class Registry implements ProviderModels {
     const id = `${name}/${model}`;
     if (model !== "rehearsal") throw this.#unknown(id);
     const onCall = (): void => this.#counters.asked(name);
-    return rehearsalModel({ id, contextTokensMax: this.#contextOf(name, model), onCall });
+    const noteContinued: Model["noteContinued"] = (...what) => this.#continuations.note(...what);
+    return rehearsalModel({ id, contextTokensMax: this.#contextOf(name, model), onCall, noteContinued });
   }
 
   /** The rehearsal takes the place of no model. */
@@ -327,7 +328,7 @@ class Registry implements ProviderModels {
       },
       fetch: (held) => this.#limits.watched(id, this.#sending(name, id, held)),
       resume: provider.resume,
-      watch: this.#counters.watch(name),
+      watch: (stream) => this.#counters.watch(name, stream),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
       secrets: secretsOf(provider, environment),

@@ -12,7 +12,7 @@ export type Act =
   | { readonly kind: "count"; readonly to: number; readonly paceMs: number }
   | { readonly kind: "long"; readonly words: number; readonly paceMs: number }
   | { readonly kind: "result"; readonly paceMs: number }
-  | { readonly kind: "call"; readonly tool: string; readonly args: string }
+  | { readonly kind: "call"; readonly tool: string; readonly args: string; readonly paceMs?: number }
   | {
       readonly kind: "error";
       readonly failure: ModelFailureKind;
@@ -28,14 +28,14 @@ const COUNT_MAX = 100_000;
 const WORDS_MAX = 1_000_000;
 const PACE_MS_MAX = 60_000;
 
-export const ECHO_TOOL = "echo";
+const ECHO_TOOL = "echo";
 
 export const NOTICE =
   'Rehearsal, no AI: this model repeats what you say, or follows a script ("help" shows it).';
 
 const NO_AI: Act = {
   kind: "say",
-  text: "(The rehearsal model said this, no AI: set OPENAI_API_KEY, or name another provider, for a real one.)\n",
+  text: "(This is the rehearsal model, not an AI. For a real model, set OPENAI_API_KEY or name another provider.)\n",
   paceMs: 0,
 };
 
@@ -108,7 +108,7 @@ const DIRECTIVES: readonly (readonly [RegExp, Reader])[] = [
   [/^help[.!?]?$/i, () => [{ kind: "say", text: HELP, paceMs: 0 }]],
 ];
 
-/** Free text alone is echoed as it is, with a line that says what it is; a question that names a tool calls it. Beside directives it is said. */
+/** The model echoes free text, with a line that says so, and calls a tool that a question names. Beside directives it says free text as its answer. */
 export function readScript(text: string, offered: readonly ModelTool[]): readonly Step[] {
   const tools: ReadonlySet<string> = new Set(offered.map(({ name }) => name));
   let paceMs = 0;
@@ -120,7 +120,7 @@ export function readScript(text: string, offered: readonly ModelTool[]): readonl
     const said: readonly Line[] = line === "" ? [] : [{ kind: "say", text: line, paceMs }];
     for (const act of read ?? said) {
       if (act.kind === "pace") ({ paceMs } = act);
-      else acts.push(act);
+      else acts.push(act.kind === "call" ? { ...act, paceMs } : act);
     }
   }
   if (hasDirective) return inSteps(acts);

@@ -2,7 +2,8 @@
  * The rehearsal model: no AI and no network, it answers by the script in the user's message.
  *
  * Its one idea: it looks at nothing but the prompt. The last message of the user is the script, the answers after it tell
- * which step is due, so it can be called again after any crash and says the same.
+ * which step is due, so it can be called again after any crash and says the same. That stands for a held call: asked to attach, it says
+ * its answer again from the first word, and does not pause in what the log has.
  */
 import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
 import { firstChars } from "../../protocol/characters.ts";
@@ -24,10 +25,10 @@ const PIECE_CHARS_MAX = 4_096;
 const PIECES_AT_ONCE = 500;
 const SUMMARY_CHARS_MAX = 100;
 
-export interface RehearsalOptions {
+interface RehearsalOptions extends Pick<Model, "noteContinued"> {
   readonly id?: string;
   readonly contextTokensMax?: number | undefined;
-  /** Before each call. */
+  /** Before each call that is not said again. */
   readonly onCall?: () => void;
 }
 
@@ -35,12 +36,13 @@ export function rehearsalModel({
   id = "rehearsal/rehearsal",
   contextTokensMax,
   onCall,
+  ...noting
 }: RehearsalOptions = {}): Model {
   const call = (asked: ModelCall): AsyncIterable<ModelPart> => {
-    onCall?.();
+    if (asked.mode !== "attach") onCall?.();
     return new Rehearsal(asked).parts();
   };
-  return { id, contextTokensMax, call };
+  return { id, contextTokensMax, holdsCalls: true, call, ...noting };
 }
 
 class Rehearsal {
@@ -62,7 +64,7 @@ class Rehearsal {
     let before: Act["kind"] | undefined;
     for (const act of stepOf(this.#call)) {
       if (act.kind === "finish") ({ reason } = act);
-      else if (act.kind === "call") yield* this.#toolCall(act.tool, act.args, ++calls);
+      else if (act.kind === "call") yield* this.#toolCall(act, ++calls);
       else {
         if (before !== undefined && before !== "think" && act.kind !== "think") {
           const text = this.#unsaid("text", "\n");
@@ -113,9 +115,15 @@ class Rehearsal {
       if (kind === "text") this.#wordsSaid++;
       else this.#wordsThought++;
       yield { kind, text };
-      if (paceMs > 0) await delay(paceMs, undefined, { signal });
-      else if (++this.#pieces % PIECES_AT_ONCE === 0) await nextTurn(undefined, { signal });
+      await this.#pause(paceMs);
     }
+  }
+
+  /** What the log has is not waited for again. */
+  async #pause(paceMs: number): Promise<void> {
+    const { signal, isLogged } = this.#call;
+    if (paceMs > 0 && isLogged?.() !== true) await delay(paceMs, undefined, { signal });
+    else if (++this.#pieces % PIECES_AT_ONCE === 0) await nextTurn(undefined, { signal });
   }
 
   /** What of this piece was not given. Thoughts before given words are not thought again. */
@@ -126,11 +134,16 @@ class Rehearsal {
     return text;
   }
 
-  *#toolCall(tool: string, args: string, count: number): Generator<ModelPart> {
+  async *#toolCall(
+    { tool, args, paceMs = 0 }: Extract<Act, { kind: "call" }>,
+    count: number,
+  ): AsyncGenerator<ModelPart, void> {
     const toolCallId = `rehearsal-${this.#call.messages.length}-${count}`;
     const half = Math.ceil(args.length / 2);
     for (const piece of [args.slice(0, half), args.slice(half)]) {
-      if (piece !== "") yield { kind: "tool_call_delta", toolCallId, tool, args: piece };
+      if (piece === "") continue;
+      yield { kind: "tool_call_delta", toolCallId, tool, args: piece };
+      await this.#pause(paceMs);
     }
     this.#wordsSaid += wordCount(args);
     yield { kind: "tool_call", toolCallId, tool, args };

@@ -33,11 +33,11 @@ import type { Time } from "./upstream/time.ts";
 import { UpstreamCall } from "./upstream/upstream-call.ts";
 import type { ProviderSeen } from "./upstream/upstream-options.ts";
 
-export interface SdkTargetOptions {
+interface SdkTargetOptions {
   /** `provider/model`. */
   readonly id: string;
   readonly dialect: Dialect;
-  /** How it is told to write on behind the beginning of its answer; undefined: it cannot. */
+  /** The form in which it gets the beginning of its answer, to write on behind it; undefined: it cannot. */
   readonly prefill?: PrefillForm | undefined;
   /** The names of its API keys. */
   readonly keys: readonly string[];
@@ -55,7 +55,7 @@ export interface SdkTargetOptions {
   readonly patience?: Partial<Patience>;
   /** Whether the provider may store answers, so that they can be read on behind a break. */
   readonly resume?: boolean | undefined;
-  readonly watch?: TargetWatch;
+  readonly watch?: (stream: ModelCall["stream"]) => TargetWatch;
   /** Default: the process's own. */
   readonly time?: Time;
 }
@@ -95,12 +95,13 @@ export class SdkTarget implements AskedTarget {
     const { prefill } = call;
     const isBegun = prefill !== undefined && form !== undefined;
     const request = isBegun ? withPrefill(asked, prefill, form, dialect) : asked;
-    const { onContent, onLost } = this.#options.watch ?? {};
+    const watch = this.#options.watch?.(call.stream) ?? {};
+    const { onContent, onLost } = watch;
     // A step has one budget, over all its attempts.
     const step = call.requests ?? call;
     let hasContent = false;
     try {
-      for await (const part of this.#request(call, request, this.keys[key], held)) {
+      for await (const part of this.#request(call, request, { key: this.keys[key], held, watch })) {
         if (!hasContent) onContent?.(step);
         hasContent = true;
         yield part;
@@ -121,10 +122,9 @@ export class SdkTarget implements AskedTarget {
   async *#request(
     { requests, signal }: ModelCall,
     request: LanguageModelV4CallOptions,
-    key: string | undefined,
-    held: HeldRequests | undefined,
+    { key, held, watch }: { key: string | undefined; held: HeldRequests | undefined; watch: TargetWatch },
   ): AsyncGenerator<ModelPart> {
-    const { dialect, fetch, load, resume = false, watch = {}, time } = this.#options;
+    const { dialect, fetch, load, resume = false, time } = this.#options;
     const upstream = new UpstreamCall({
       dialect,
       fetch: fetch(held),
@@ -165,6 +165,8 @@ export class SdkTarget implements AskedTarget {
       throw upstream.broken ?? error;
     } finally {
       signal.removeEventListener("abort", leave);
+      // A collection of young objects takes what is in a weak map for alive.
+      this.#fetches.delete(stop.signal);
       if (!isWhole) stop.abort();
     }
   }

@@ -75,7 +75,7 @@ export class PartReader {
         return this.#finish(part.finishReason, part.usage, stopSequenceOf(part.providerMetadata));
       case "error":
         throw new StreamBroken(part.error);
-      // Nothing of these is part of a step: tools that the provider ran, files, sources, and what is said of the stream itself.
+      // These are no part of a step: tools that the provider ran, files, sources, and notes about the stream itself.
       case "tool-input-end":
       case "tool-approval-request":
       case "tool-result":
@@ -178,7 +178,7 @@ export class PartReader {
       case "tool-calls":
       case "stop":
       case "other":
-        // Local servers say "stop" after a tool call, and now and then "tool_calls" without one.
+        // Local servers say "stop" after a tool call, and sometimes "tool_calls" without one.
         return this.#hasToolCall ? "tool_calls" : "stop";
     }
   }

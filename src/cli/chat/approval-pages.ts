@@ -31,7 +31,7 @@ const BAR_CELLS = 4;
 /** Title, what is left out, workspace, scope, title again, the question, and the line where the cursor goes then. */
 const OWN_ROWS = 7;
 const ROWS_MIN = 3;
-/** With more rows than this in between, the title is said again. */
+/** With more rows than this in between, chat prints the title again. */
 const NEAR_ROWS = 6;
 
 export function approvalPage(

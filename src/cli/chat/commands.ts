@@ -1,7 +1,7 @@
 /**
  * What a person can type: words for the agent, or a command that begins with a slash.
  *
- * A mistyped command is never sent to the model as a message: who meant `/quit` does not want to pay for an answer to it. A
+ * A mistyped command is never sent to the model as a message: a person who meant `/quit` does not want to pay for an answer to it. A
  * path such as `/etc/hosts is empty` is no command, since its first word holds another slash.
  */
 export type Typed =

@@ -181,7 +181,9 @@ export function interactiveChat({
     }
     const cutOff = known.find(({ turn }) => turn !== undefined);
     if (cutOff === undefined) return;
-    screen.note(style.yellow(`A turn of “${titleOf(cutOff)}” was interrupted.`));
+    const said = cutOff.turn?.said ?? "";
+    const name = said === "" ? `A turn of “${titleOf(cutOff)}”` : `“${titleOf({ title: said })}”`;
+    screen.note(style.yellow(`${name} was interrupted.`));
     const isOld = now() - cutOff.updatedMs > session.retryLookbackWindowMs();
     if (isOld || !hasStatusLine) {
       screen.note(`--continue or /resume ${cutOff.conversationId.slice(0, 8)} continues it.`);

@@ -91,7 +91,7 @@ async function shoot(turn: Turn, options: OneShotOptions): Promise<Shown> {
     });
   }
 
-  /** On a terminal, as it comes. What was printed of a step cannot be taken back: that it does not count is said. */
+  /** On a terminal, as it comes. Printed text of a step cannot be taken back, so a line says that it does not count. */
   function stream(part: TurnPart): void {
     if (part.type === "text") {
       hasStreamed = true;

@@ -61,7 +61,7 @@ export function newOpenCalls(style: Style) {
     return [...speak(call), ...shown.map((line) => style.dim(cut(`  │ ${line}`)))];
   }
 
-  /** Names the one who speaks, when it was another one before. */
+  /** Names the speaker, when another one spoke before. */
   function speak(call: OpenCall): readonly string[] {
     if (speaker === call) return [];
     speaker = call;
@@ -82,7 +82,7 @@ export function newOpenCalls(style: Style) {
   }
 
   function outcomeLine({ outcome = "unknown" }: ToolView, whose: string | undefined): string {
-    const words = outcome === "unknown" ? "unknown: it was started, and nobody knows how it ended" : outcome;
+    const words = outcome === "unknown" ? "unknown: it was started; how it ended is not known" : outcome;
     const { sign, color } = SIGNS[outcome];
     return style[color](cut(`  ${sign} ${whose === undefined ? "" : `${whose}: `}${words}`));
   }

@@ -18,7 +18,7 @@ export interface TurnScreen {
   status(line: string | undefined): void;
   /** A line of its own, above the rewritten one: what a command was asked for. */
   print(line: string): void;
-  /** The same for what is said about the chat; without a terminal it goes to standard error. */
+  /** The same for a note about the chat itself; without a terminal it goes to standard error. */
   note(line: string): void;
   /** Lets others use the screen, from the beginning of a line; what comes meanwhile waits until it is given back. */
   hold(): () => void;

@@ -44,7 +44,7 @@ export function plainStatusLine(before: LiveState, now: ShownStatus): string | u
   }
 }
 
-/** Its text stays as it is, so this is all that is said of it. */
+/** Its text stays as it is, so the status line says no more of it. */
 export const CONTINUED = "the answer was cut off; its model is asked to write on";
 const WAITING = "waiting for the model";
 

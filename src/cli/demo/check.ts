@@ -8,7 +8,6 @@ import type { Life } from "./story.ts";
 export interface Evidence extends DiskEvidence {
   readonly play: readonly PlayStep[];
   readonly lives: readonly Life[];
-  readonly serverKills: number;
   /** What stood on the screen in the end, by step. */
   readonly shown: readonly string[];
 }

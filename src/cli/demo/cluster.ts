@@ -27,7 +27,7 @@ export interface ClusterOptions extends Omit<ActorOptions, "onFailure"> {
   readonly port?: number;
   /** More flags of `holdfast serve`. */
   readonly flags?: readonly string[];
-  /** A node ended without having been told to. */
+  /** A node ended by itself. */
   readonly onEnd: (node: ClusterNode, reason: Error) => void;
 }
 
@@ -99,7 +99,7 @@ function newNode(name: string, options: NodeOptions, onPort: () => void): Cluste
     },
     async start() {
       const onFailure = (reason: Error): void => onEnd(node, reason);
-      // Its calls end with it: the process that goes on is another machine's in real life.
+      // Its calls end with it: in real life the process that continues is on another machine.
       const given = ["--config", config, "--no-line", "--log-level", "error", ...flags];
       ({ actor, port } = await startServer({ cwd, env, dataDir, name, flags: given, onFailure }));
       onPort();

@@ -1,5 +1,5 @@
 /**
- * What stands between the page and the server of `holdfast demo --page`: it carries every request, and can be told by the page to break things.
+ * What stands between the page and the server of `holdfast demo --page`: it carries every request, and breaks things when the page asks it to.
  *
  * The server behind it is an ordinary one and has no such route. Only the page that came from here may ask: a request says its origin, and no other page can say this one.
  */
@@ -86,7 +86,7 @@ export async function openFront({ targetPort, acts }: FrontOptions) {
     cut(): void {
       for (const socket of sockets) socket.destroy();
     },
-    /** Nothing breaks, and nothing arrives: what is said meanwhile is lost. Then every connection breaks. */
+    /** No connection breaks, and no bytes arrive: what either side sends meanwhile is lost. Then every connection breaks. */
     async silence(ms: number): Promise<void> {
       isSilent = true;
       await new Promise((resolve) => setTimeout(resolve, ms));

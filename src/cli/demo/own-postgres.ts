@@ -64,7 +64,7 @@ export async function startOwnPostgres(settings: readonly string[] = []): Promis
   return own;
 }
 
-/** One whose data lies in that folder, and does not run yet. */
+/** A PostgreSQL whose data lies in that folder, and which does not run yet. */
 export function ownPostgresIn(folder: string, port: number, binary = findBinaries()?.postgres): OwnPostgres {
   const data = join(folder, "data");
   const asUser = userOf();

@@ -28,7 +28,7 @@ const CUT_OFF_SECONDS = 12;
 
 export const PLAY: readonly PlayStep[] = [
   {
-    says: "Good evening. I am a script, not an AI. While I speak somebody cuts the network, and you will not lose a word of it. Now two commands and an edit at once.",
+    says: "Hello. I am a script, not an AI. While I speak, the demo cuts the network, and you will not lose a single word. Next come two commands and an edit, all at once.",
     deeds: [
       { label: "quick", seconds: 0 },
       { label: "slow", seconds: CUT_OFF_SECONDS },
@@ -36,17 +36,17 @@ export const PLAY: readonly PlayStep[] = [
     edits: true,
   },
   {
-    says: "One of them was cut off. Nobody knows how far it got, so I am told unknown, and nobody runs it twice. While I say so, the client is killed again.",
+    says: "One command was cut off. How far it got is unknown, and that is what I was told. It does not run twice. While I say this, the client is killed again.",
     deeds: [{ label: "build", seconds: 1.5 }],
     edits: false,
   },
   {
-    says: "That one ended while there was no server to tell, and it was told all the same. Now the server dies while I speak, so I have to say this once more.",
+    says: "That command ended while no server was running, and I still got its result. Now the server is killed while I speak, and the next one continues with my next word.",
     deeds: [{ label: "upload", seconds: 1 }],
     edits: false,
   },
   {
-    says: "That one ended in a network that had gone silent. To finish, everything dies at once: network, client and server. And here I am, with the last word.",
+    says: "That result had to wait for a network that had gone silent. Finally, everything fails at once: network, client and server. And I still have the last word.",
     deeds: [],
     edits: false,
   },

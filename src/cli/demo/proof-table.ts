@@ -37,7 +37,8 @@ export function printProof(checks: readonly Check[], blows: Blows, board: Board)
   const killed = nodes === 1 ? "The server was killed" : `Of ${nodes} nodes the one with the turn was killed`;
   const pulled = `${killed} ${times(blows.server)}, the client ${times(blows.client)}, the network failed ${times(blows.network)}, in ${seconds} s.`;
   board.print(pulled, dim);
-  if (failed === 0) board.print("The proof holds: nothing lost, no tool twice.", (text) => bold(green(text)));
+  if (failed === 0)
+    board.print("The proof holds: nothing lost, no tool ran twice.", (text) => bold(green(text)));
   else
     board.print(`The proof FAILED: ${counted(failed, "check")} of ${checks.length}.`, (text) =>
       bold(red(text)),

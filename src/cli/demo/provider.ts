@@ -123,7 +123,7 @@ function chunkOf(part: ModelPart, call: number): object | undefined {
   }
 }
 
-/** A model is told of a tool that was denied in the words of its result. */
+/** The result of a denied tool call says so in these words. */
 function withOutcomes(message: ChatMessage): ChatMessage {
   if (message.role !== "tool") return message;
   return { role: "tool", content: message.content.map(withOutcome) };

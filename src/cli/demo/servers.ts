@@ -24,12 +24,12 @@ export interface Servers {
   abandon(): Promise<void>;
 }
 
-export interface Victim {
+interface Victim {
   readonly title: string;
   readonly kill: () => Promise<void>;
 }
 
-export interface Disaster {
+interface Disaster {
   readonly title: string;
   strike(): Promise<void>;
   mend(): Promise<string>;

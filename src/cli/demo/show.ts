@@ -2,7 +2,7 @@
  * The show: one turn, and everything that is done to it while it runs.
  *
  * Nothing is timed by guess: each blow falls when the thing to be hit is seen to be under way, in the agent's words or in
- * the file that a tool writes. The two pauses are for the person who reads along.
+ * the file that a tool writes. The two pauses give the person time to read.
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -105,7 +105,7 @@ export async function prepareShow({
     blows.network++;
     network.silence();
     await until(`"${upload.label}" to end`, () => hasLine(ending(upload)));
-    board.say("client", `"${upload.label}" has ended; no server can be told`);
+    board.say("client", `"${upload.label}" has ended; no server can be reached`);
     await until("the client to notice", () => story.state !== "live");
     mendNetwork();
   }
@@ -147,7 +147,7 @@ export async function prepareShow({
     for (const news of await servers.begin()) board.say("server", news);
   }
 
-  /** The other nodes go on meanwhile, and so does the show. */
+  /** Meanwhile the other nodes work, and the show continues. */
   async function beginAgain(): Promise<void> {
     restarted = beginServer();
     if (noun === "server") await restarted;

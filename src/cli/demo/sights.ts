@@ -6,17 +6,10 @@ import { commandOf, LETTER_FILE, PLAY } from "./play.ts";
 import type { Sight } from "./story.ts";
 
 export function tellSight(sight: Sight, board: Board): void {
-  const { dim, yellow } = board.style;
+  const { dim } = board.style;
   switch (sight.kind) {
     case "piece":
       board.piece(sight.text);
-      break;
-    case "begins_anew":
-      board.say(
-        "agent",
-        `step ${sight.step} begins anew; the ${sight.wordsTakenBack} words said of it are taken back`,
-        yellow,
-      );
       break;
     case "runs":
       board.say(
@@ -29,12 +22,12 @@ export function tellSight(sight: Sight, board: Board): void {
       tellOutcome(sight, board);
       break;
     case "goes_on":
-      board.say("client", `stored up to event ${sight.cursor}`, dim);
+      board.say("client", `has events on disk up to ${sight.cursor}`, dim);
       break;
     case "caught_up":
       board.say(
         "client",
-        `was sent events ${sight.first} to ${sight.last} again; goes on with the next`,
+        `was sent events ${sight.first} to ${sight.last} again, and continues with the next`,
         dim,
       );
       break;

@@ -32,7 +32,6 @@ export interface Life {
 /** What a person would see of a piece of news. */
 export type Sight =
   | { readonly kind: "piece"; readonly text: string }
-  | { readonly kind: "begins_anew"; readonly step: number; readonly wordsTakenBack: number }
   | { readonly kind: "tool_over"; readonly tool: string; readonly outcome: string; readonly about: string }
   | { readonly kind: "runs"; readonly tool: string; readonly about: string }
   | { readonly kind: "goes_on"; readonly cursor: number }
@@ -128,11 +127,9 @@ export class Story {
       case "stepRestarted": {
         this.#lifeText = "";
         if (!isNew) return [];
-        const wordsTakenBack = this.stepText.split(/\s+/).filter((word) => word !== "").length;
-        const { step } = update.value;
-        this.step = step;
+        this.step = update.value.step;
         this.stepText = "";
-        return update.case === "stepStarted" ? [] : [{ kind: "begins_anew", step, wordsTakenBack }];
+        return [];
       }
       case "toolCallCompleted": {
         const call = update.value.toolCall;

@@ -35,7 +35,7 @@ export const CLIENTS: Readonly<Record<string, ClientSetup>> = {
 };
 
 /** What becomes of a client's file when the setup is undone. */
-export type Undone =
+type Undone =
   /** As it was, byte for byte; undefined: there was none. */
   | { readonly kind: "restored"; readonly text: string | undefined }
   /** It was changed since: only the settings are taken out. */

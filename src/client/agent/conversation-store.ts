@@ -19,6 +19,8 @@ export interface TurnUnderWay {
   readonly kind: TurnKind;
   /** SHA-256 of what began it, to know the same words again after a restart. */
   readonly saidSha256?: string;
+  /** The beginning of these words, for people; empty when none began it. */
+  readonly said?: string;
   /** The event of the checkpoint in the record, so that a replayed one never takes the place of a newer. */
   readonly checkpointEventId: number;
   /** How many turns and messages the conversation had when it began. */

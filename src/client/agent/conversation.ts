@@ -138,9 +138,15 @@ export class Conversation {
     };
     const kind = input.kind ?? "message";
     const offered = given({ offered: options.tools && offeredNames(options.tools) });
-    const begun = { idempotencyKey, startedMs: now(), kind, saidSha256: digestOf(input) };
+    const begun = {
+      idempotencyKey,
+      startedMs: now(),
+      kind,
+      saidSha256: digestOf(input),
+      said: titleOf(input),
+    };
     const turn = { ...begun, checkpointEventId: 0, ...before, ...offered };
-    const title = this.#record.title === "" ? titleOf(input) : this.#record.title;
+    const title = this.#record.title === "" ? turn.said : this.#record.title;
     await this.#change((record) => ({ ...record, model, title, turn }));
     let stream: ClientStream;
     try {

@@ -1,7 +1,7 @@
 /**
  * A conversation rebuilt from its checkpoint, for display: turns, todos, summary.
  *
- * What cannot be read is said where it would stand, item by item; the rest is shown all the same.
+ * An item that cannot be read is replaced by a line that says so; the others are shown.
  */
 import { type Schema, fromBinary, type MessageShape } from "../../protocol/message.ts";
 import { allIds, type IdEntry, idsIn, type ReadPages, turnIds } from "../../protocol/id-pages.ts";

@@ -2,7 +2,7 @@
  * Answers the server's requests for blobs, and to keep blobs.
  *
  * Every request gets one answer, also the ones that this client does not know; one that is delivered again is
- * answered again in the same way. A blob that is not there is said to be missing, never given as empty.
+ * answered again in the same way. For a blob that is not there the answer is `missing`, never an empty blob.
  * Ids are checked both ways (E5), and a set is answered only when the blob is durable.
  */
 import { firstChars } from "../../protocol/characters.ts";

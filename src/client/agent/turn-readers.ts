@@ -1,5 +1,5 @@
 /**
- * Who reads a turn part by part: each has its own place, and begins at the turn's beginning.
+ * The readers of a turn, part by part: each has its own place, and begins at the turn's beginning.
  *
  * A reader waits for nothing but the next part and never holds up the turn: what it has not taken yet is joined in its queue, which
  * grows no larger than the turn's view.
@@ -84,7 +84,7 @@ export class TurnReaders {
     for (const reader of this.#settled) reader.push(settled);
   }
 
-  /** For those who read as it comes. */
+  /** For readers that read as it comes. */
   connection(part: StatePart): void {
     for (const reader of this.#live) reader.push([part]);
   }

@@ -6,6 +6,7 @@ import { KEY_BYTES, webSealing } from "../../sealing/index.ts";
 import { fetchConnect } from "../../transport/fetch-transport.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import type { ClientOptions } from "../client-options.ts";
+import { reportBug } from "../client.ts";
 import type { JournalStore } from "../journal-store.ts";
 import { withTraffic } from "../traffic.ts";
 import { BrowserClient, type BrowserHomeKeys } from "./browser-client.ts";
@@ -34,7 +35,7 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
     connect:
       onTraffic === undefined
         ? transport.connect
-        : withTraffic(transport.connect, onTraffic, onBug ?? thrown),
+        : withTraffic(transport.connect, onTraffic, onBug ?? reportBug),
     blobs: transport.blobs,
     sealing,
     // Without journals nothing outlives this page, so neither need the key.
@@ -55,13 +56,6 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
   });
   const unwatch = page === undefined ? () => undefined : onWakeUp(page, () => client.wake());
   return client;
-}
-
-/** Where nobody wants to hear of it, the browser says it. */
-function thrown(bug: unknown): void {
-  queueMicrotask(() => {
-    throw bug;
-  });
 }
 
 interface Kept {

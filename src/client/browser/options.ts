@@ -56,7 +56,7 @@ export interface BrowserClientOptions {
    * `stallLine(news)` is one line for a log. Default: nothing is printed.
    */
   readonly onStall?: OnStall | undefined;
-  /** Told of every frame that is sent and received, for a view of what goes on. Default: nothing is told. */
+  /** Called with every frame that is sent and received, for a view of the traffic. Default: no call. */
   readonly onTraffic?: OnTraffic | undefined;
 }
 

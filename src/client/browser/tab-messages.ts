@@ -1,14 +1,26 @@
 /**
  * What tabs of one origin say to each other about connections.
  *
- * Frames travel as plain values, and the tab that gets one checks it as if it came from a server. Stream keys and API keys travel
- * too. A BroadcastChannel reaches documents of the same origin and browser profile only, which can read the page's storage and use
- * its keys anyway; and its name has the version of these messages. So only the kind of a message is looked at: what has none of
- * these kinds is no message of ours, and is ignored.
+ * Stream keys and API keys travel too: a BroadcastChannel reaches documents of the same origin and browser profile only, which can
+ * read the page's storage and use its keys anyway.
+ *
+ * Invariant: a message of another shape, from another version of the page or from other code, changes nothing. Every field is looked
+ * at; then each frame is checked as if it came from a server, and one that is none closes its connection alone.
  */
 import { HoldfastError, isErrorCode } from "../../protocol/errors.ts";
+import {
+  anyOf,
+  bytes,
+  count,
+  type Fields,
+  holding,
+  list,
+  maybe,
+  type Rule,
+  text,
+} from "../../protocol/frame-check.ts";
 import type { ClientFrame, ServerFrame } from "../../protocol/frames.ts";
-import type { ClientMeta } from "../../transport/transport.ts";
+import type { ClientMeta, ConversationAccess } from "../../transport/transport.ts";
 
 /** Changes with the messages and with the frames in them (`protocol/frames.ts`), so that tabs with older code do not meet newer ones. */
 export const CHANNEL_VERSION = 2;
@@ -60,14 +72,50 @@ export function errorOf(reason: ClosedReason | undefined): HoldfastError | undef
   return new HoldfastError(isErrorCode(code) ? code : "internal", message, { retryAfterMs });
 }
 
+const ofTab = { tab: text, connection: count };
+
+const toLeader = anyOf<ToLeader>({
+  ping: { tab: text },
+  open: {
+    ...ofTab,
+    meta: holding({
+      idempotencyKey: text,
+      streamKey: bytes(),
+      conversation: maybe(holding({ key: bytes(), keepMs: count } satisfies Fields<ConversationAccess>)),
+      credentials: maybe(text),
+    } satisfies Fields<ClientMeta>),
+  },
+  frames: { ...ofTab, frames: list(holding({})) },
+  end: ofTab,
+});
+
+const ofLeader = { leader: text, connection: count };
+
+const toTab = anyOf<ToTab>({
+  here: { leader: text },
+  frames: { ...ofLeader, frames: list(holding({})) },
+  taken: { ...ofLeader, bytes: count },
+  closed: {
+    ...ofLeader,
+    reason: maybe(
+      holding({ code: text, message: text, retryAfterMs: maybe(count) } satisfies Fields<ClosedReason>),
+    ),
+  },
+});
+
 export function isToLeader(data: unknown): data is ToLeader {
-  return isOneOf(["ping", "open", "frames", "end"] satisfies ToLeader["kind"][], data);
+  return fits(toLeader, data);
 }
 
 export function isToTab(data: unknown): data is ToTab {
-  return isOneOf(["here", "frames", "taken", "closed"] satisfies ToTab["kind"][], data);
+  return fits(toTab, data);
 }
 
-function isOneOf(kinds: readonly unknown[], data: unknown): boolean {
-  return typeof data === "object" && data !== null && "kind" in data && kinds.includes(data.kind);
+function fits(rule: Rule, data: unknown): boolean {
+  try {
+    rule(data, "a message");
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -131,7 +131,7 @@ export class Allowances {
   }
 }
 
-/** The one whose place it takes; undefined when there is room. Throws when there is none. */
+/** The visitor whose place the new one takes; undefined when there is room. Throws when no visitor can be removed. */
 function placeFor({ reads }: Visitor, { open }: Used, concurrency: number): Visitor | undefined {
   if (open.size < concurrency) return undefined;
   const before = [...open].find((one) => !one.reads.isDisjointFrom(reads));

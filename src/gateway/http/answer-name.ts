@@ -19,7 +19,7 @@ const NAME = z.tuple([
   z.enum(DOORS).optional(),
 ]);
 
-export const ANSWERS_PATH = "/v1/answers/";
+const ANSWERS_PATH = "/v1/answers/";
 
 /** The path whose `GET` continues this answer, and whose `DELETE` stops it. */
 export function answerPath({ streamId, head }: Pick<Answer, "streamId" | "head">): string {

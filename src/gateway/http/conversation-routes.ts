@@ -16,7 +16,7 @@ export type ConversationRoute =
   | { readonly name: "conversation_item"; readonly id: string; readonly itemId: string };
 
 /** One request, with its body if it is a `POST`. */
-export interface ConversationCall {
+interface ConversationCall {
   readonly principal: string;
   readonly exchange: Exchange;
   readonly body: () => Promise<unknown>;

@@ -4,6 +4,7 @@
  * The order is that of cost: path, sign-in, the API key's allowance, the body, its meaning; only then is anything of a session touched.
  */
 import { performance } from "node:perf_hooks";
+import { PassingSet } from "../../protocol/passing.ts";
 import type { ResponseHeaders } from "../../transport/node/exchange.ts";
 import {
   type AnswerForm,
@@ -34,7 +35,7 @@ import { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
 import { JsonBodies } from "./json-body.ts";
 import type { GatewayMount, Guest, MountedCall } from "./mounted.ts";
 import { idempotencyKeyOf, lastEventIdOf, patienceMsOf } from "./request-headers.ts";
-import { modelAnswer, modelsAnswer } from "./model-answers.ts";
+import { modelAnswer, modelsAnswer, unlisted } from "./model-answers.ts";
 import { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
 import { refuse, report, signInError } from "./refusing.ts";
 import { noUpgrade, type Route, routeOf, wrongBaseUrl } from "./routes.ts";
@@ -88,7 +89,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   const allowances = new Allowances(() => performance.now(), options.rates);
   const saidRetries = new SaidRetries(() => performance.now());
   const createdS = Math.floor((options.now ?? Date.now)() / 1000);
-  const open = new Set<HttpCall>();
+  const open = new PassingSet<HttpCall>();
 
   async function serve(mounted: MountedCall, call: HttpCall): Promise<void> {
     const { exchange } = mounted;
@@ -158,9 +159,9 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       case "models":
         return respondJson(call, modelsAnswer(mounted.exchange, modelsOf(guest), createdS));
       case "model": {
-        const meant = answers.modelId(route.id);
-        const model = modelsOf(guest).find(({ id }) => id === meant);
-        if (model === undefined) throw modelNotFound();
+        const id = answers.modelId(route.id);
+        if (id === undefined || !mayUse(guest.limits, namesOf(id))) throw modelNotFound();
+        const model = modelsOf(guest).find((one) => one.id === id) ?? unlisted(id);
         return respondJson(call, modelAnswer(mounted.exchange, model, createdS));
       }
       case "stop":
@@ -322,8 +323,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
 
   function visited(mounted: MountedCall): HttpCall {
     const call = new HttpCall(mounted.exchange, limits.stalledMs);
-    open.add(call);
-    call.onOver(() => open.delete(call));
+    call.onOver(open.add(call));
     return call;
   }
 

@@ -8,13 +8,13 @@ import type { Arrival, Exchange, ResponseHeaders } from "../../transport/node/ex
 import { GatewayError } from "../openai/index.ts";
 
 /** How the pieces of a body are taken. */
-export interface BodyReader {
+interface BodyReader {
   received(piece: Uint8Array): void;
   ended(): void;
 }
 
 /** Why a call ended before its response did. */
-export type CallEnd = "hung_up" | "shut_down";
+type CallEnd = "hung_up" | "shut_down";
 
 export class CallEnded extends Error {
   readonly why: CallEnd;

@@ -24,7 +24,7 @@ export interface Json {
   readonly byteCount: number;
 }
 
-export interface JsonBody extends Json {
+interface JsonBody extends Json {
   /** The request is accepted, and what was charged for its body can be given back. It is in any case when the call is over. */
   readonly release: () => void;
 }

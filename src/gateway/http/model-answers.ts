@@ -20,3 +20,8 @@ export function modelsAnswer(exchange: Exchange, models: readonly ListedModel[],
 export function modelAnswer(exchange: Exchange, model: ListedModel, createdS: number): object {
   return speaksMessages(exchange) ? messageModelObject(model, createdS) : modelObject(model, createdS);
 }
+
+/** Passed on to its provider, which may have it. */
+export function unlisted(id: string): ListedModel {
+  return { id, provider: id.split("/")[0] ?? "" };
+}

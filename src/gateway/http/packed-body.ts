@@ -7,7 +7,7 @@ import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { GatewayError } from "../openai/index.ts";
 
-export type Packing = "gzip" | "deflate" | "br" | "zstd";
+type Packing = "gzip" | "deflate" | "br" | "zstd";
 
 const UNPACKERS: Readonly<Record<Packing, (options: { chunkSize: number }) => Transform>> = {
   gzip: createGunzip,

@@ -28,7 +28,7 @@ export interface PassRefusal {
   readonly refusal: string;
 }
 
-/** Nothing is known of who serves the models. */
+/** The gateway knows nothing of its models' providers. */
 export const NO_PROVIDERS: ProviderSide = {
   unspoken: () => [],
   rateLimits: () => ({}),

@@ -135,7 +135,7 @@ class FrameWriter {
   constructor(call: HttpCall, heartbeat: () => Frame, heartbeatMs: number) {
     this.#call = call;
     this.#timer = setInterval(() => {
-      // Comments keep no client alive; and who has not taken the last piece needs no more.
+      // Comments keep no client alive. A client that has not taken the last piece yet gets no heartbeat.
       if (call.exchange.hasResponded && !call.isBlocked) call.exchange.write(bytesOf([heartbeat()]));
     }, heartbeatMs);
   }

@@ -5,7 +5,7 @@
  */
 import type { ErrorType, GatewayError } from "../openai/index.ts";
 
-export interface MessageErrorBody {
+interface MessageErrorBody {
   readonly type: "error";
   readonly error: {
     readonly type: string;

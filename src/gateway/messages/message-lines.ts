@@ -21,7 +21,7 @@ import {
 } from "../openai/index.ts";
 import { blocksOf, type ContentReader, partsOf } from "./message-content.ts";
 
-export interface MessageLines {
+interface MessageLines {
   /** Of the instructions before the first other message. */
   readonly system: readonly string[];
   readonly messages: readonly LineMessage[];

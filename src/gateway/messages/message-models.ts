@@ -3,7 +3,7 @@
  */
 import type { ListedModel } from "../openai/index.ts";
 
-export interface MessageModel {
+interface MessageModel {
   readonly type: "model";
   readonly id: string;
   readonly display_name: string;

@@ -8,7 +8,7 @@ import { type MessageUsage, messageUsage, NOTHING_YET } from "./message-usage.ts
 type StopReason = "end_turn" | "max_tokens" | "tool_use" | "stop_sequence" | "refusal";
 
 /** What the end of the answer decides. */
-export interface MessageEnd {
+interface MessageEnd {
   readonly stop_reason: StopReason | null;
   readonly stop_sequence: string | null;
 }

@@ -21,7 +21,7 @@ export interface ChatCompletion {
   readonly usage?: ChatUsage;
 }
 
-export interface ChatChoice {
+interface ChatChoice {
   readonly index: 0;
   readonly message: {
     readonly role: "assistant";

@@ -2,7 +2,7 @@
  * The content of a chat message: a text, or parts of text, images and files.
  *
  * Images come as `data:` URLs and are decoded here, once. A remote address would make its fetcher reach where the
- * client cannot, so it is refused unless the operator allows it, and then it is the provider who fetches.
+ * client cannot, so the gateway refuses it unless the operator allows it. Then the provider fetches it.
  */
 import { isJsonObject, type JsonObject } from "../../protocol/chat-message.ts";
 import type { Fields } from "./fields.ts";
@@ -93,7 +93,7 @@ const DATA_URL = /^data:([a-z0-9.+-]+\/[a-z0-9.+*-]+)((?:;[^;,]*)*),/i;
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
 
 /** Throws for anything but base64: half an image is worse than none. */
-export function decodeDataUrl(url: string, path: string): { mediaType: string; bytes: Uint8Array } {
+function decodeDataUrl(url: string, path: string): { mediaType: string; bytes: Uint8Array } {
   // Only the beginning is matched against the pattern: the data may have megabytes.
   const head = DATA_URL.exec(url.slice(0, 256));
   const mediaType = head?.[1]?.toLowerCase();

@@ -26,7 +26,7 @@ export const MESSAGES_MAX = 5_000;
 /** As many as a provider was ever seen to call at once, many times over. */
 const CALLS_MAX = 256;
 
-export interface ChatMessages {
+interface ChatMessages {
   /** What comes before the first other message, in order. */
   readonly system: string;
   /** Empty when there is nothing but instructions. */

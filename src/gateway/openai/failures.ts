@@ -57,7 +57,7 @@ export function failureError(failure: Failure | undefined): GatewayError {
 const TOO_SLOW: Row = { status: 408, type: "timeout_error", code: "model_unavailable" };
 const NO_CREDIT: Row = { status: 402, type: "invalid_request_error", code: "insufficient_quota" };
 
-/** Those of a request that cannot succeed: no client retries them, and none is about who asks. */
+/** Those of a request that cannot succeed: no client retries them, and none is about the API key. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 405, 406, 411, 413, 414, 415, 422, 431]);
 
 function withStatus(row: Row, kind: FailureKind, status: number): Row {

@@ -1,5 +1,5 @@
 /**
- * Reads a JSON body field by field; what is wrong is said with the path of the field (`messages[3].content`).
+ * Reads a JSON body field by field; an error names the path of the field (`messages[3].content`).
  *
  * `null` and absent are the same: clients send both for what they do not want.
  */

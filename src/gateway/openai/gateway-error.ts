@@ -80,7 +80,7 @@ export function errorBody({ message, type, param, code }: GatewayError): ErrorBo
   return { error: { message, type, param, code } };
 }
 
-/** Beside the body. Whole seconds for those who read the standard's header, rounded up. */
+/** Beside the body. `retry-after` has whole seconds, rounded up. */
 export function errorHeaders(error: GatewayError): Readonly<Record<string, string>> {
   const { retryAfterMs, isRetryable } = error;
   return {

@@ -49,7 +49,7 @@ export interface Placed {
   readonly position: number;
 }
 
-/** Results move behind their calls, in their order; what is said twice in the same words counts once. */
+/** Results move behind their calls, in their order; two results of a call in the same words count once. */
 export function inCallOrder(messages: readonly LineMessage[]): readonly Placed[] {
   const placed: Placed[] = [];
   for (const { assistant, results, others } of windowsOf(messages)) {

@@ -15,7 +15,7 @@ import { headersDown, headersUp } from "./passed-headers.ts";
 import type { PassedBody } from "./passed-body.ts";
 import type { PassedLimits } from "./passed-limits.ts";
 
-export interface Passing {
+interface Passing {
   readonly call: HttpCall;
   readonly body: PassedBody;
   readonly target: PassTarget;

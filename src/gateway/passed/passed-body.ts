@@ -8,7 +8,7 @@ import type { Charge } from "../http/body-memory.ts";
 import { type HttpCall, tooLarge, tooSlow } from "../http/http-call.ts";
 import type { ModelField, ModelFinder } from "./model-field.ts";
 
-export interface BodyBounds {
+interface BodyBounds {
   readonly bytesMax: number;
   /** From the first byte to the last. */
   readonly timeoutMs: number;

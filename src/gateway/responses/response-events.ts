@@ -30,7 +30,7 @@ export function eventOf(sequenceNumber: number, fromEvent: number): number {
   return fromEvent + Math.floor(sequenceNumber / SPAN);
 }
 
-export interface EventsOptions {
+interface EventsOptions {
   readonly head: AnswerHead;
   readonly asked: JsonObject;
   /** The last sequence number that the reader has; -1: none. */

@@ -8,7 +8,7 @@ import { ResponseEvents } from "./response-events.ts";
 import { endOf, type ResponseEnd, responseObject } from "./response-object.ts";
 import { ResponseOutput } from "./response-output.ts";
 
-export interface FormOptions {
+interface FormOptions {
   /** The last number that the reader has; -1: none. */
   readonly startingAfter?: number;
   /** Thoughts are shown with their tokens. */

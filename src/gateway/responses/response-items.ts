@@ -21,7 +21,7 @@ import {
 } from "../openai/index.ts";
 import { responseOfItem } from "./ids.ts";
 
-export interface ItemLines {
+interface ItemLines {
   /** Of the instructions before the first other item; empty = none. */
   readonly system: readonly string[];
   readonly messages: readonly LineMessage[];

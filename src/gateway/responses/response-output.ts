@@ -10,17 +10,17 @@ import type { AnswerCall, AnswerDelta, Said } from "../../turn/answer-delta.ts";
 import type { JsonObject } from "../../protocol/chat-message.ts";
 import { itemId } from "./ids.ts";
 
-export type ItemStatus = "in_progress" | "completed" | "incomplete";
+type ItemStatus = "in_progress" | "completed" | "incomplete";
 
 /** Aliases and no interfaces: they are JSON, and fit where JSON is asked for. */
-export type ReasoningItem = {
+type ReasoningItem = {
   readonly id: string;
   readonly type: "reasoning";
   readonly summary: readonly { readonly type: "summary_text"; readonly text: string }[];
   readonly encrypted_content?: string;
 };
 
-export type MessageItem = {
+type MessageItem = {
   readonly id: string;
   readonly type: "message";
   readonly status: ItemStatus;
@@ -35,7 +35,7 @@ type TextContent = {
   readonly logprobs: readonly [];
 };
 
-export type CallItem = {
+type CallItem = {
   readonly id: string;
   readonly type: "function_call";
   readonly status: ItemStatus;

@@ -4,7 +4,7 @@
 import type { Usage } from "../../turn/usage.ts";
 
 /** An alias, because it is JSON and has to fit where JSON is asked for. */
-export type ResponseUsage = {
+type ResponseUsage = {
   readonly input_tokens: number;
   readonly input_tokens_details: { readonly cached_tokens: number; readonly cache_write_tokens: number };
   readonly output_tokens: number;

@@ -62,6 +62,9 @@ export class OtlpExporter {
   #hasNewPoints = false;
   #sending: Promise<void> = Promise.resolve();
   #isFailing = false;
+  #answerMs = ANSWER_MS;
+  /** Ends the request that is under way. */
+  #asking = new AbortController();
 
   private constructor(endpoint: URL, env: Machine["env"], logger: Logger) {
     this.#traces = placeIn(env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"], endpoint, "v1/traces");
@@ -104,9 +107,15 @@ export class OtlpExporter {
     return (this.#sending = this.#sending.then(() => this.#send()));
   }
 
-  async close(): Promise<void> {
+  /** Sends what is there, and waits no longer for the collector. */
+  async close(waitMs: number): Promise<void> {
     clearInterval(this.#timer);
+    const timer = setTimeout(() => {
+      this.#answerMs = 0;
+      this.#asking.abort();
+    }, waitMs);
     await this.flush();
+    clearTimeout(timer);
   }
 
   async #send(): Promise<void> {
@@ -125,8 +134,11 @@ export class OtlpExporter {
   }
 
   async #post(url: URL, body: object): Promise<void> {
+    if (this.#answerMs === 0) return;
     const headers = { ...this.#headers, "content-type": "application/json" };
-    const signal = AbortSignal.timeout(ANSWER_MS);
+    const asking = (this.#asking = new AbortController());
+    const { signal } = asking;
+    const timer = setTimeout(() => asking.abort(), this.#answerMs);
     try {
       const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body), signal });
       await answer.arrayBuffer();
@@ -135,6 +147,8 @@ export class OtlpExporter {
     } catch (cause) {
       if (!this.#isFailing) this.#logger.warn({ err: cause }, "the OpenTelemetry collector takes nothing");
       this.#isFailing = true;
+    } finally {
+      clearTimeout(timer);
     }
   }
 

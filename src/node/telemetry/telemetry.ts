@@ -14,6 +14,7 @@ import { streamHash } from "../../server/http/access-log.ts";
 import type { Mount } from "../../server/http/mount.ts";
 import type { Application, ApplicationStream, ClientInput } from "../../server/index.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
+import { isTerminal } from "../../turn/exec-reply.ts";
 import { decodeClient, decodeServer } from "../../turn/messages.ts";
 import type { Machine } from "../machine.ts";
 import { type Attributes, type Histogram, OtlpExporter, type Span, type SpanContext } from "./otlp.ts";
@@ -56,8 +57,8 @@ export class Telemetry {
     return otlp === undefined ? undefined : new Telemetry(otlp);
   }
 
-  close(): Promise<void> {
-    return this.#otlp.close();
+  close(waitMs: number): Promise<void> {
+    return this.#otlp.close(waitMs);
   }
 
   /** The same mount; a request that begins an answer is what the answer's run is below. */
@@ -182,22 +183,26 @@ export class Telemetry {
     }
   }
 
-  /** Watches what the run asks its client to do, and what comes back. */
+  /** Watches what the run asks its client to do, and what the client answers. What an earlier run asked for is measured from this one's beginning. */
   #withTools(stream: ApplicationStream, name: string, parentSpanId: string): ApplicationStream {
     const open = new Map<string, { readonly tool: string; readonly startMs: number }>();
+    // A run reads all answers of its log before it reads what they answer.
+    const over = new Set<string>();
     const asked = (body: Uint8Array): void => {
       const { message } = decodeServer(body);
       if (message.case !== "execServerMessage") return;
       const { execId, message: exec } = message.value;
       const tool =
         exec.case === "mcpArgs" ? exec.value.name : (exec.case?.replace(/(?:Stream)?Args$/, "") ?? "");
-      open.set(execId, { tool, startMs: Date.now() });
+      if (!over.has(execId)) open.set(execId, { tool, startMs: Date.now() });
     };
     const answered = ({ message }: ReturnType<typeof decodeClient>): void => {
-      if (message.case !== "execClientMessage") return;
-      const exec = open.get(message.value.execId);
-      if (exec === undefined || message.value.message.case === "shellStreamResult") return;
-      open.delete(message.value.execId);
+      if (message.case !== "execClientMessage" || !isTerminal(message.value)) return;
+      const { execId } = message.value;
+      const exec = open.get(execId);
+      open.delete(execId);
+      over.add(execId);
+      if (exec === undefined) return;
       const { tool, startMs } = exec;
       const { traceId } = this.#contexts.get(name) ?? { traceId: traceOf(name) };
       const attributes = { "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool };
@@ -216,6 +221,12 @@ export class Telemetry {
       emit: (...event: Parameters<ApplicationStream["emit"]>) => {
         asked(event[0]);
         return stream.emit(...event);
+      },
+      past: async function* past() {
+        for await (const event of stream.past()) {
+          if (event.body.length > 0) asked(event.body);
+          yield event;
+        }
       },
       inputs: watched(stream.inputs, answered),
     };
@@ -273,7 +284,7 @@ function traceOf(stream: string): string {
   return hash("sha256", `trace of ${stream}`).slice(0, 32);
 }
 
-/** What stands for the stream in links: its trace, and a span that nobody sends. */
+/** What stands for the stream in links: its trace, and a span that is never sent. */
 function rootOf(stream: string): SpanContext {
   return { traceId: traceOf(stream), spanId: hash("sha256", `root of ${stream}`).slice(0, 16) };
 }

@@ -11,7 +11,15 @@ import type { Accept } from "../../transport/transport.ts";
 import { nameText } from "../entries.ts";
 import type { HttpCounters, RequestKind } from "./http-counters.ts";
 
-export interface RequestLine {
+/** Of the gateway: what broke at the provider while the request read its answer, as `text/eof,text/reset*2`. */
+export interface ProviderBreaks {
+  /** Where, and why. */
+  readonly broke: string | undefined;
+  /** How the answer that was cut off, or broke, was continued. */
+  readonly continued: string | undefined;
+}
+
+export interface RequestLine extends Partial<ProviderBreaks> {
   readonly requestId: string;
   readonly kind: RequestKind;
   /** Of the gateway: which of its routes, never the path itself. */

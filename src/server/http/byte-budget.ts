@@ -45,7 +45,7 @@ export function byteBudget(bytesMax: number, waitingMax: number) {
     else held.set(who, own);
   }
 
-  /** First come, first served; only those who wait for their own share are passed over. */
+  /** First come, first served; only requests that wait for their own share are passed over. */
   function serve(): void {
     const left: Waiting[] = [];
     let isFull = false;

@@ -11,7 +11,7 @@ import { HeadRefusal, readFormat } from "../../transport/node/call-head.ts";
 import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
 import type { Caller } from "../../transport/transport.ts";
 import { countRefusal, type ServerCounters } from "../counters.ts";
-import { logBug, logRequest, type RequestLine, streamHash } from "./access-log.ts";
+import { logBug, logRequest, type ProviderBreaks, type RequestLine, streamHash } from "./access-log.ts";
 import { answer, answerEmpty, answerJson, answerError, discardBody, SECURITY_HEADERS } from "./answers.ts";
 import { bearerTokens, gatewayTokens } from "./credentials.ts";
 import { answerPage, answerSignIn, type FrontPage } from "./front-page.ts";
@@ -46,8 +46,10 @@ interface EdgeOptions {
   /** From then on no call begins: it would only be waited for. */
   readonly isStopped: () => boolean;
   readonly logger: Logger;
-  /** Told of each request when it is over. */
+  /** Called for each request when it is over. */
   readonly onRequest?: ((line: RequestLine, exchange: Exchange) => void) | undefined;
+  /** A request reads an answer of the stream of this hash. What it returns is called when the request is over. */
+  readonly onAnswer?: ((stream: string) => () => ProviderBreaks) | undefined;
   readonly http: HttpCounters;
   readonly counters: ServerCounters;
 }
@@ -62,6 +64,7 @@ interface Pass {
   /** Names the stream that it is about. */
   streamId: string | undefined;
   answer: string | undefined;
+  breaks: (() => ProviderBreaks) | undefined;
   /** Called at its end. */
   over: () => void;
 }
@@ -94,6 +97,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         principal,
         stream: isNamed ? streamHash(principal, streamId) : undefined,
         answer,
+        ...pass.breaks?.(),
         status: observed.status,
         error,
         durationMs: Math.round(performance.now() - beganMs),
@@ -111,6 +115,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       route: undefined,
       streamId: undefined,
       answer: undefined,
+      breaks: undefined,
       over: () => undefined,
     };
     addTo(http.open, kind, 1);
@@ -211,7 +216,12 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         return { principal, apiKeyId, limits };
       },
       isStopped: options.isStopped,
-      tell: (news) => Object.assign(pass, news),
+      tell: (news) => {
+        Object.assign(pass, news);
+        const { principal } = pass;
+        if (news.answer === undefined || news.streamId === undefined || principal === undefined) return;
+        pass.breaks ??= options.onAnswer?.(streamHash(principal, news.streamId));
+      },
       onBug: (bug) => {
         counters.bugs++;
         logBug(logger, bug);

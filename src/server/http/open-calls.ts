@@ -1,14 +1,15 @@
 /**
  * The open calls, by the API key that opened each: revoking it ends them, too.
  *
- * The API keys are checked again now and then, so it does not matter which process revoked one.
+ * The API keys are checked again at intervals, so it does not matter which process revoked one.
  */
 import type { Exchange } from "../../transport/node/exchange.ts";
+import { PassingSet } from "../../protocol/passing.ts";
 
 export type OpenCalls = ReturnType<typeof openCalls>;
 
 export function openCalls(isGood: (apiKey: string | undefined) => Promise<boolean>, intervalMs: number) {
-  const calls = new Map<string | undefined, Set<Pick<Exchange, "destroy">>>();
+  const calls = new Map<string | undefined, PassingSet<Pick<Exchange, "destroy">>>();
 
   async function check(): Promise<void> {
     for (const [apiKey, open] of calls) {
@@ -22,7 +23,7 @@ export function openCalls(isGood: (apiKey: string | undefined) => Promise<boolea
   return {
     /** Returns what is to be called when the call is over. */
     add(apiKey: string | undefined, exchange: Pick<Exchange, "destroy">): () => void {
-      const open = calls.get(apiKey) ?? new Set();
+      const open = calls.get(apiKey) ?? new PassingSet();
       calls.set(apiKey, open);
       open.add(exchange);
       return () => {

@@ -13,7 +13,7 @@ import type { PortLimits } from "../../transport/node/port-limits.ts";
 import { streamEndpoints } from "../../transport/node/stream-endpoints.ts";
 import type { Server } from "../server.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
-import { logBug, loggedAccept, type RequestLine } from "./access-log.ts";
+import { logBug, loggedAccept, type ProviderBreaks, type RequestLine } from "./access-log.ts";
 import { blobEndpoints } from "./blob-endpoints.ts";
 import { BLOB_DEFAULTS, type BlobLimits } from "./blob-limits.ts";
 import { byteBudget } from "./byte-budget.ts";
@@ -49,8 +49,10 @@ export interface HttpOptions {
   readonly extraMetrics?: () => string;
   /** Absent: says nothing. */
   readonly logger?: Logger;
-  /** Told of each request when it is over, as the log is. */
+  /** Called for each request when it is over, with the line that the log gets. */
   readonly onRequest?: ((line: RequestLine, exchange: Exchange) => void) | undefined;
+  /** A request reads an answer of the stream of this hash. What it returns is called when the request is over, for its line in the log. */
+  readonly onAnswer?: ((stream: string) => () => ProviderBreaks) | undefined;
   /** One more reason why this server should not be sent anything; undefined when there is none. */
   readonly unreadyReason?: () => Promise<string | undefined>;
   /** Why a supervisor should restart this process; undefined when it need not. */
@@ -68,18 +70,18 @@ export interface HttpServer extends Pick<Mountable, "listener" | "fetch"> {
   readonly port: number;
   readonly url: string;
   /**
-   * In this order: `/ready` says no, for `noticeMs`; new requests are refused; clients are told to reconnect; what is under way
+   * In this order: `/ready` says no, for `noticeMs`; new requests are refused; the server asks clients to reconnect; what is under way
    * ends, for at most `drainMs`; the rest is cut. Nothing acknowledged is lost. The store stays open: it is not ours.
    */
   close(options?: CloseOptions): Promise<void>;
 }
 
 interface CloseOptions {
-  /** Default: 5 s. */
-  readonly drainMs?: number;
-  /** Where a load balancer asks `/ready` now and then: a little more than its interval. Default: 0. */
+  /** Called when the server asks clients to reconnect. Default: 5 s. */
+  readonly drainMs?: number | (() => number);
+  /** Behind a load balancer that polls `/ready`: a little more than its interval. Default: 0. */
   readonly noticeMs?: number;
-  /** Awaited once new requests are refused, before clients are told to reconnect. Default: nothing. */
+  /** Awaited once new requests are refused, before the server asks clients to reconnect. Default: nothing. */
   readonly drain?: () => Promise<void>;
 }
 
@@ -146,6 +148,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     isStopped: () => isStopped,
     logger,
     onRequest: options.onRequest,
+    onAnswer: options.onAnswer,
     http,
     counters: server.counters,
   });
@@ -175,9 +178,10 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     isStopped = true;
     await drain?.();
     for (const mount of mounts) mount.close();
-    // Both at once: a client that is told to reconnect ends its connection, and that is what the port waits for.
+    // Both at once: the port waits for connections to end, and a client ends its connection when the server asks it to reconnect.
     const told = server.shutdown().then(() => streams.close());
-    await Promise.all([told, port.close(drainMs), mounted.close(drainMs)]);
+    const waitMs = typeof drainMs === "number" ? drainMs : drainMs();
+    await Promise.all([told, port.close(waitMs), mounted.close(waitMs)]);
     metrics.close();
     underWay.close();
     logger.info("shut down");

@@ -8,7 +8,7 @@ import { homedir } from "node:os";
 import { assert } from "../../protocol/assert.ts";
 import type { Durability } from "../../protocol/frames.ts";
 import { parseAddress, shown, type Variables } from "./address.ts";
-import { connect, number, type Row, text } from "./driver.ts";
+import { connectToChange, number, type Row, text } from "./driver.ts";
 import { findSchema, migrate } from "./migrate.ts";
 import { type FoundSchema, judgeSchema, SCHEMA_VERSION, type SchemaVerdict } from "./schema.ts";
 
@@ -83,7 +83,7 @@ const CHECKS: readonly string[] = [
 
 export async function openPostgresAdmin(url: string, variables: Variables): Promise<StoreAdmin> {
   const address = parseAddress(url, variables, homedir());
-  const connection = await connect(address, "holdfast store");
+  const connection = await connectToChange(address, "holdfast store");
   const rowsOf = async (query: string): Promise<readonly Row[]> =>
     (await connection.ask({ text: query })).rows;
 

@@ -9,7 +9,7 @@ import type { Act, StreamPlace } from "./acts.ts";
 
 /** Anything may have changed. */
 export const ANYTHING = "*";
-export const PAYLOAD_BYTES_MAX = 7_900;
+const PAYLOAD_BYTES_MAX = 7_900;
 
 /** A creation is of interest to no other node: none has seen the stream. */
 export function newsOf(acts: readonly Act[]): readonly string[] {

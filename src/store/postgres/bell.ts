@@ -2,7 +2,7 @@
  * By which nodes wake each other: `NOTIFY` behind each group, on a connection of its own.
  *
  * Within a group's transaction it would make all commits of the server wait for each other. It may be lost with its connection, which costs
- * those who listen the time to their next poll; a connection that is made anew says that anything may have changed.
+ * listeners the time to their next poll; a connection that is made anew says that anything may have changed.
  */
 import type { Address } from "./address.ts";
 import { ANYTHING, payloadOf } from "./bell-payload.ts";

@@ -5,11 +5,12 @@
  * says what it must be.
  */
 import { readFile, stat } from "node:fs/promises";
-import { Socket } from "node:net";
+import { isIP, Socket } from "node:net";
 import type { Client, ClientConfig, QueryConfig } from "pg";
 import { assert } from "../../protocol/assert.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { type Address, type HostPort, passwordIn, type Protection, shown } from "./address.ts";
+import { sqlState } from "./failures.ts";
 import { judgeSettings, type Settings, type Usable } from "./settings.ts";
 
 export type Value = string | number | boolean | Buffer | null;
@@ -46,6 +47,7 @@ export interface Connection {
   cut(): void;
 }
 
+const NOT_ALLOWED = "42501";
 const INT8 = 20;
 const BYTEA = 17;
 
@@ -88,7 +90,8 @@ async function connectTo(
     ...place,
     user: address.user,
     database: address.database,
-    password: address.password ?? (await passwordFromFile(address, place)),
+    // The file is looked at when the server asks.
+    password: address.password ?? (() => passwordFromFile(address, place)),
     ssl: await tlsOf(address, place, protection),
     application_name: applicationName,
     connectionTimeoutMillis: address.connectTimeoutMs,
@@ -147,6 +150,24 @@ function wrapped(client: Client, settings: Usable, gone: Promise<Error>): Connec
   return connection;
 }
 
+/** The same, for what a start does and an operator asks: says what to grant when the role lacks a right. */
+export async function connectToChange(address: Address, applicationName: string): Promise<Connection> {
+  const connection = await connect(address, applicationName);
+  const { user, database } = address;
+  return {
+    ...connection,
+    ask: (statement) =>
+      connection.ask(statement).catch((cause: unknown) => {
+        if (sqlState(cause) !== NOT_ALLOWED) throw cause;
+        throw new HoldfastError(
+          "invalid_argument",
+          `PostgreSQL at ${shown(address)} cannot be used: the role ${user} may not make, change or read Holdfast's tables; let it own the schema holdfast with all that is in it, or, where there is none yet, GRANT CREATE ON DATABASE ${database} TO ${user}`,
+          { cause },
+        );
+      }),
+  };
+}
+
 function answerOf(result: unknown): Answer {
   assert(typeof result === "object" && result !== null, "a query has a result");
   return { command: "", rows: [], ...result };
@@ -184,15 +205,22 @@ function socketOf(client: object): Socket | undefined {
   return stream instanceof Socket ? stream : undefined;
 }
 
-async function passwordFromFile(address: Address, place: HostPort): Promise<string | undefined> {
-  try {
-    // As libpq: a file that others may read is not used.
-    const { mode } = await stat(address.passfile);
-    if (process.platform !== "win32" && (mode & 0o077) !== 0) return undefined;
-    return passwordIn(await readFile(address.passfile, "utf8"), place, address);
-  } catch {
-    return undefined;
-  }
+async function passwordFromFile(address: Address, place: HostPort): Promise<string> {
+  const { passfile } = address;
+  const mode = await stat(passfile).then(
+    (found) => found.mode,
+    () => undefined,
+  );
+  // As libpq: a file that others may read is not used.
+  const isOpen = process.platform !== "win32" && ((mode ?? 0) & 0o077) !== 0;
+  const text = mode === undefined || isOpen ? "" : await readFile(passfile, "utf8").catch(() => "");
+  const found = passwordIn(text, place, address);
+  if (found !== undefined) return found;
+  const why = isOpen ? " (which others can read: chmod 600)" : "";
+  throw new HoldfastError(
+    "unavailable",
+    `PostgreSQL at ${shown(address)} asks ${address.user} for a password: set PGPASSWORD, or write it into ${passfile}${why}`,
+  );
 }
 
 async function tlsOf(
@@ -218,7 +246,8 @@ async function tlsOf(
   ];
   return {
     rejectUnauthorized: protection !== "encrypted",
-    servername: host,
+    // No name is sent for an address; what is checked is the address then.
+    ...(isIP(host) === 0 ? { servername: host } : { host }),
     ...(protection === "verify-ca" ? { checkServerIdentity: () => undefined } : {}),
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),

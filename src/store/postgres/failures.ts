@@ -16,8 +16,8 @@ export type Meaning =
   /** It was undone because of what it asked for. */
   | "refused";
 
-/** Classes and codes of PostgreSQL's error table. */
-const LOST = /^(?:08|57P0|25006)/;
+/** Classes and codes of PostgreSQL's error table. 22012, a division by zero, is the receipt's: a store that slept for days finds that it was tidied away, and needs another one. */
+const LOST = /^(?:08|57P0|25006|22012)/;
 const AGAIN = /^(?:40|55P03|57014)/;
 const FULL = /^(?:53|58|XX)/;
 

@@ -8,7 +8,15 @@ import { readStreams } from "./commit-sql.ts";
 import type { Answer, Row, Statement } from "./driver.ts";
 import { meaningOf } from "./failures.ts";
 import { type Fate, fateOf, type Receipt } from "./group-fate.ts";
-import { beginning, COMMIT, groupStatements, namesIn, readBackOf, writesIn } from "./group-statements.ts";
+import {
+  beginning,
+  COMMIT,
+  groupStatements,
+  HAS_STANDBYS,
+  namesIn,
+  readBackOf,
+  writesIn,
+} from "./group-statements.ts";
 import type { Opening, Openings } from "./openings.ts";
 import { storedStream, type StoredStream } from "./stream-rows.ts";
 import { lookUp } from "./stream-sql.ts";
@@ -38,12 +46,15 @@ export class SqlCarrier implements GroupCarrier {
   readonly #openings: Openings;
   /** After so long without an answer a connection counts as lost. */
   readonly #answerMsMax: number;
+  /** What clients were told that a commit survives. */
+  readonly #isQuorum: boolean;
   /** Over which the latest group was sent. */
   #opening: Opening;
 
   constructor(openings: Openings, first: Opening, answerMsMax: number) {
     this.#openings = openings;
     this.#opening = first;
+    this.#isQuorum = first.connection.settings.durability === "quorum";
     this.#answerMsMax = answerMsMax;
   }
 
@@ -51,9 +62,15 @@ export class SqlCarrier implements GroupCarrier {
     const opening = await this.#openings.current();
     this.#opening = opening;
     const group = groupStatements({ ...opening, groupNumber }, acts);
-    const all = [beginning(opening.connection.settings), ...group.statements, COMMIT];
-    const { results, hasWarning } = await this.#send(opening, all);
-    const fate = fateOf(results, hasWarning);
+    const sent = [beginning(opening.connection.settings), ...group.statements, COMMIT];
+    // Asked behind the commit: it may have waited for standbys that an operator has given up meanwhile.
+    const asked = this.#isQuorum ? [HAS_STANDBYS] : [];
+    const answered = await this.#send(opening, [...sent, ...asked]);
+    const results = answered.results.slice(0, sent.length);
+    const isLess = answered.results
+      .slice(sent.length)
+      .some((result) => result.status === "rejected" || result.value.rows.length === 0);
+    const fate = fateOf(results, answered.hasWarning || isLess);
     if (fate.kind !== "committed") return fate;
     const answers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
     const behind = answers.slice(1);

@@ -26,7 +26,7 @@ export function fateOf(results: readonly PromiseSettledResult<Answer>[], hasWarn
   if (command !== "COMMIT") {
     return { kind: "undone", meaning: "again", cause: new Error(`the server answered ${command}`) };
   }
-  // Such as a wait for a synchronous standby that was cancelled: it is committed here, and perhaps nowhere else (A3).
+  // Such as a wait for a synchronous standby that was cancelled or given up: it is committed here, and perhaps nowhere else (A3).
   return hasWarning
     ? { kind: "unknown", cause: new Error("the server committed with a warning") }
     : { kind: "committed" };

@@ -28,13 +28,13 @@ import { failuresOf, writeRows } from "./table-sql.ts";
 import type { Outcome, ReadBack } from "./verdicts.ts";
 
 /** Of the open store that sends it. */
-export interface Sender {
+interface Sender {
   readonly store: number;
   readonly term: number;
   readonly groupNumber: number;
 }
 
-export interface GroupStatements {
+interface GroupStatements {
   readonly statements: readonly Statement[];
   /** What a committed group found, from the answers to the statements, in their order. */
   outcome(
@@ -62,6 +62,12 @@ export function beginning({
 }
 
 export const COMMIT: Statement = { text: "COMMIT" };
+
+/** No row when the server waits for no standby any more. */
+export const HAS_STANDBYS: Statement = {
+  name: "holdfast-standbys",
+  text: "SELECT 1 AS kept WHERE btrim(current_setting('synchronous_standby_names')) <> ''",
+};
 
 /** Divides by zero when the term is over: then the whole transaction is undone. */
 function receipt({ store, term, groupNumber }: Sender): Statement {

@@ -31,7 +31,7 @@ export interface GroupSize {
 }
 
 /** Called behind each group that is durable. */
-export interface ToldOfGroups {
+interface ToldOfGroups {
   /** To count, or to watch. */
   readonly onGroup: (group: GroupSize) => void;
   /** With what it did. */
@@ -64,7 +64,7 @@ export class GroupWriter {
     this.#told = told;
   }
 
-  /** Resolves when the database could not be reached for too long: from then on everything is refused (F5). */
+  /** Resolves when the database could not be reached for too long, or promises less than before: from then on everything is refused (F5). */
   get failed(): Promise<HoldfastError> {
     return this.#failed.promise;
   }
@@ -101,7 +101,7 @@ export class GroupWriter {
 
   fail(cause: unknown): void {
     if (this.#failure !== undefined) return;
-    this.#failure = unavailable("the database could not be reached; the store must be opened anew", cause);
+    this.#failure = unavailable("the database cannot be used any more; the store must be opened anew", cause);
     this.#failed.resolve(this.#failure);
     for (const { reject } of this.#queue.splice(0)) reject(this.#refusal());
   }

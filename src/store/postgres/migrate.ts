@@ -14,7 +14,7 @@ import { type Connection, number } from "./driver.ts";
 import { meaningOf, sqlState, unavailable } from "./failures.ts";
 import { type FoundSchema, judgeSchema, type Migration, SCHEMA_VERSION } from "./schema.ts";
 
-export interface MigratePatience {
+interface MigratePatience {
   /** For a lock, in one try. */
   readonly lockMsMax: number;
   /** A node that says nothing for so long in the middle of a migration has lost it. */

@@ -4,16 +4,20 @@
  * Every opening raises the term of the store's receipt, in a transaction of its own. That waits for a group of the opening before which is still being carried out, and fences one that
  * still travels: whatever the receipt says then is final. The transaction commits as durably as any group, so what it finds is at least as durable (A3).
  *
- * Invariant: of all openings of one store, only the newest can write.
+ * A server that promises less than the first one did ends the store: what is opened anew says what it promises.
+ *
+ * Invariant: of all openings of one store, only the newest can write, and each is as durable as the first (A3).
  */
 import { randomInt } from "node:crypto";
 import { assert } from "../../protocol/assert.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
+import type { Durability } from "../../protocol/frames.ts";
 import { type Address, shown } from "./address.ts";
 import { connect, type Connection, number, type Row } from "./driver.ts";
 import { meaningOf, unavailable } from "./failures.ts";
 import type { Receipt } from "./group-fate.ts";
 import { PLANNING } from "./group-statements.ts";
+import type { Usable } from "./settings.ts";
 
 export interface Opening extends Receipt {
   readonly connection: Connection;
@@ -32,6 +36,7 @@ export class Openings {
   readonly #patienceMs: number;
   readonly #store = randomInt(1, 2 ** 47);
   #current: Opening | undefined;
+  #promised: Durability | undefined;
   #isClosed = false;
 
   constructor(address: Address, patienceMs: number) {
@@ -91,6 +96,7 @@ export class Openings {
     const connection = await connect(this.#address, this.applicationName);
     const timer = setTimeout(() => connection.cut(), this.#patienceMs);
     try {
+      this.#assertKept(connection.settings);
       await this.#endProcess(connection, old?.connection.processId);
       if (!connection.settings.isPooled) await connection.ask(PLANNING);
       const opening = { connection, store: this.#store, ...(await this.#raiseTerm(connection)) };
@@ -104,6 +110,16 @@ export class Openings {
         : error;
     } finally {
       clearTimeout(timer);
+    }
+  }
+
+  #assertKept({ durability }: Usable): void {
+    this.#promised ??= durability;
+    if (this.#promised === "quorum" && durability !== "quorum") {
+      throw new HoldfastError(
+        "invalid_argument",
+        `PostgreSQL at ${shown(this.#address)} has no synchronous standbys any more: commits survive less than clients were told`,
+      );
     }
   }
 

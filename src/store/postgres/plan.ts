@@ -113,7 +113,7 @@ export function needsRowsBefore(acts: readonly Act[], chains: readonly Chain[]):
 }
 
 /** What a chain does as a whole. */
-export interface ChainShape {
+interface ChainShape {
   readonly expected: Expected;
   readonly after: Expected;
   readonly change: StateChange;

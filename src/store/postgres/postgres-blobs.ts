@@ -95,6 +95,7 @@ export function postgresBlobs({ writer, readers, close }: StoreParts): BlobStore
     delete: async ({ space, id }) =>
       countOf(
         await statement(writer, {
+          name: "holdfast-delete-blob",
           text: `WITH gone AS (DELETE FROM holdfast.blobs WHERE space = $1 AND id = $2 RETURNING upload),
             parts AS (DELETE FROM holdfast.blob_parts WHERE upload IN (SELECT upload FROM gone))
             SELECT count(*) AS count FROM gone`,
@@ -117,6 +118,7 @@ export function postgresBlobs({ writer, readers, close }: StoreParts): BlobStore
     /** One step of the index per space, however many blobs it holds. */
     async listSpaces({ after, countMax }) {
       const rows = await ask({
+        name: "holdfast-list-spaces",
         text: `WITH RECURSIVE spaces(space) AS (
             (SELECT space FROM holdfast.blobs WHERE $1::text IS NULL OR space > $1 ORDER BY space LIMIT 1)
             UNION ALL
@@ -127,16 +129,19 @@ export function postgresBlobs({ writer, readers, close }: StoreParts): BlobStore
       });
       return rows.map((row) => text(row, "space"));
     },
-    clear: async (space) => countOf(await statement(writer, clearSpaces("VALUES ($1::text)", space))),
+    clear: async (space) =>
+      countOf(await statement(writer, clearSpaces("holdfast-clear-space", "VALUES ($1::text)", space))),
     /** Removes parts that never got a name, too. */
     async sweepSpaces(countMax) {
       await statement(writer, {
+        name: "holdfast-sweep-parts",
         text: `DELETE FROM holdfast.blob_parts p WHERE p.begun_ms < holdfast.now_ms() - ${UNNAMED_MS}
           AND NOT EXISTS (SELECT FROM holdfast.blobs b WHERE b.upload = p.upload)`,
       });
       const [row] = await statement(
         writer,
         clearSpaces(
+          "holdfast-sweep-spaces",
           "SELECT space FROM holdfast.blob_spaces WHERE ends_ms <= holdfast.now_ms() ORDER BY space LIMIT $1",
           countMax,
         ),
@@ -179,8 +184,9 @@ function nameBlob(
   };
 }
 
-function clearSpaces(which: string, given: string | number): Statement {
+function clearSpaces(name: string, which: string, given: string | number): Statement {
   return {
+    name,
     text: `WITH over AS MATERIALIZED (${which}), chosen(space) AS (SELECT * FROM over),
       ends AS (DELETE FROM holdfast.blob_spaces WHERE space IN (SELECT space FROM chosen)),
       gone AS (DELETE FROM holdfast.blobs WHERE space IN (SELECT space FROM chosen) RETURNING upload),

@@ -11,11 +11,11 @@ import { discardLetters, letterIn, postLetter, readLetters } from "./letter-sql.
 import type { Readers } from "./readers.ts";
 import { assertName, assertText } from "./stream-rows.ts";
 
-export interface LettersParts {
+interface LettersParts {
   readonly writer: GroupWriter;
-  readonly readers: Readers;
+  readonly readers: Pick<Readers, "ask">;
   /** Undefined where nodes only poll. */
-  readonly bell: Bell | undefined;
+  readonly bell: Pick<Bell, "listen"> | undefined;
   /** Where a stream is that this process has met. */
   readonly placeOf: (name: StreamName) => StreamPlace | undefined;
 }

@@ -13,7 +13,7 @@ import type { TableStore } from "../table-store.ts";
 import { parseAddress, type Variables } from "./address.ts";
 import { Bell } from "./bell.ts";
 import { newsOf } from "./bell-payload.ts";
-import { connect } from "./driver.ts";
+import { connect, connectToChange } from "./driver.ts";
 import { SqlCarrier } from "./group-carrier.ts";
 import { type GroupSize, GroupWriter } from "./group-writer.ts";
 import { migrate } from "./migrate.ts";
@@ -64,7 +64,7 @@ const DEFAULTS = {
 export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<PostgresStore> {
   const { variables = process.env, patienceMs, answerMsMax } = { ...DEFAULTS, ...options };
   const address = parseAddress(url, variables, homedir());
-  const first = await connect(address, "holdfast");
+  const first = await connectToChange(address, "holdfast");
   try {
     await migrate(first);
     await keepPartitions(first);

@@ -41,12 +41,12 @@ import {
 } from "./verdicts.ts";
 
 /** The streams of a store, and where those are that it has met. */
-export interface PostgresStreams {
+interface PostgresStreams {
   readonly streams: ErasableStreams;
   readonly placeOf: (name: StreamName) => StreamPlace | undefined;
 }
 
-export interface StreamsParts {
+interface StreamsParts {
   readonly writer: GroupWriter;
   readonly questions: StreamQuestions;
   readonly durability: StreamStore["durability"];

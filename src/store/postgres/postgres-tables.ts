@@ -34,6 +34,7 @@ export function postgresTables({ writer, readers, durability, close }: StorePart
       assertKey(table);
       assertKey(key);
       const [row] = await statement(writer, {
+        name: "holdfast-delete-row",
         text: `WITH gone AS (DELETE FROM holdfast.rows WHERE tab = $1 AND key = $2 RETURNING ${LIVE} AS was_live)
           SELECT count(*) FILTER (WHERE was_live) AS count FROM gone`,
         values: [table, key],
@@ -52,6 +53,7 @@ export function postgresTables({ writer, readers, durability, close }: StorePart
     },
     async sweep(countMax) {
       const [row] = await statement(writer, {
+        name: "holdfast-sweep-rows",
         text: `WITH ended AS (
             SELECT tab, key FROM holdfast.rows WHERE expires_ms <= holdfast.now_ms()
             ORDER BY tab, key LIMIT $1 FOR UPDATE SKIP LOCKED

@@ -23,7 +23,7 @@ export interface Settings {
   readonly answeredBy: number;
 }
 
-export type SynchronousCommit = "on" | "remote_apply";
+type SynchronousCommit = "on" | "remote_apply";
 
 export interface Usable {
   readonly kind: "usable";
@@ -34,7 +34,7 @@ export interface Usable {
   readonly isPooled: boolean;
 }
 
-export interface Unusable {
+interface Unusable {
   readonly kind: "unusable";
   /** Whether another host of the address may be better. */
   readonly isElsewhere: boolean;

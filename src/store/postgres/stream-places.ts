@@ -13,7 +13,7 @@ import type { StoredStream } from "./stream-rows.ts";
 /** Some hundred bytes each. */
 const PLACES_MAX = 100_000;
 
-export type FoundPlace = { readonly kind: "live"; readonly place: StreamPlace } | Gone | Absent;
+type FoundPlace = { readonly kind: "live"; readonly place: StreamPlace } | Gone | Absent;
 
 export class StreamPlaces {
   readonly #known = new Map<string, StreamPlace>();

@@ -17,18 +17,18 @@ import { lookUp } from "./stream-sql.ts";
 
 export interface StoreParts {
   readonly writer: GroupWriter;
-  readonly readers: Readers;
+  readonly readers: Pick<Readers, "ask">;
   readonly durability: StreamStore["durability"];
   readonly close: () => Promise<void>;
 }
 
-export interface QuestionParts extends StoreParts {
+interface QuestionParts extends StoreParts {
   /** Makes and drops partitions of the log. */
   readonly keepLog: () => Promise<void>;
 }
 
 /** What lies under names, by `nameKey`, and the clock of the same question (D7). */
-export interface LookedUp {
+interface LookedUp {
   readonly nowMs: number;
   readonly found: ReadonlyMap<string, StoredStream | Gone>;
 }

@@ -46,7 +46,7 @@ export function createDatabase(path: string): void {
 
 /**
  * For reading only, in a folder without a writer; whatever happens, no byte of it changes. A log without commits is passed
- * over: who may only read cannot open that (it waits for ten seconds and fails).
+ * over: a process that may only read cannot open that (it waits for ten seconds and fails).
  */
 export function openUnwritten(path: string, log: LogLook | undefined): DatabaseSync {
   if ((log?.commits ?? 0) === 0) return openReading(path, "immutable=1");

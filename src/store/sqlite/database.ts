@@ -25,7 +25,7 @@ import { startThread } from "./thread.ts";
 export interface SqliteOptions {
   /** The clock of the streams' leases and of expiry, in milliseconds (D7). */
   readonly now: () => number;
-  /** Called now and then while the commit log is read at start. */
+  /** Called at intervals while the commit log is read at start. */
   readonly onProgress?: (progress: ScanProgress) => void;
 }
 

@@ -129,7 +129,7 @@ export class SharedEngine {
 }
 
 /**
- * The lock, shared with the others. Who comes first, and is alone, makes the database when it is missing, and looks at the
+ * The lock, shared with the other processes. The first one, while it is alone, makes the database when it is missing, and looks at the
  * log that a crash may have left. Who finds others there needs to do neither: one of them has done it.
  */
 function joinOthers(path: string, lockPath: string): FileLock {

@@ -56,7 +56,7 @@ function isWrite(request: Request): request is WriteRequest {
   return !isRead(request) && request.kind !== "beginWriting" && request.kind !== "close";
 }
 
-/** Serves what waits, beginning with what `first` brings. Those who share a database leave its housekeeping to SQLite. */
+/** Serves what waits, beginning with what `first` brings. Processes that share a database leave its housekeeping to SQLite. */
 function turnsOf(
   port: MessagePort,
   engine: AnyEngine,
@@ -179,5 +179,5 @@ function start(port: MessagePort, given: ThreadStart): void {
 
 assert(parentPort !== null, "the database runs in a thread of its own");
 const given: unknown = workerData;
-assert(isThreadStart(given), "the thread is told what to open");
+assert(isThreadStart(given), "the thread gets what it is to open");
 start(parentPort, given);

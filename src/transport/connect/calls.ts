@@ -7,7 +7,7 @@ export const BLOB_SERVICE_PATH = "/holdfast.v1.BlobService/";
 /** One message of a transfer holds so much of a blob at most. */
 export const BLOB_PIECE_BYTES_MAX = 256 * 1024;
 
-export const METHODS = Object.freeze(["Stream", "Attach", "Append", "Listen"] as const);
+const METHODS = ["Stream", "Attach", "Append", "Listen"] as const;
 export type Method = (typeof METHODS)[number];
 
 export const HEADERS = Object.freeze({

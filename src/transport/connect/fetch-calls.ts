@@ -38,7 +38,7 @@ export async function unaryCall(call: Call, message: Uint8Array): Promise<Uint8A
   return body;
 }
 
-export interface StreamEvents {
+interface StreamEvents {
   /** The server has let the call in. */
   opened(): void;
   /** Returning false ends the call. */

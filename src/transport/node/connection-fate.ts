@@ -26,7 +26,7 @@ const REFUSED = "EPIPE";
 
 export class ConnectionFate {
   /** Responses of which nothing was heard yet. */
-  readonly #waiting = new Set<Tell>();
+  readonly #waiting: Tell[] = [];
   #isBroken = false;
   #end: Arrival | undefined;
 
@@ -37,26 +37,30 @@ export class ConnectionFate {
     });
     socket.on("close", () => {
       this.#end = this.#isBroken ? "lost" : "closed";
-      for (const tell of this.#waiting) tell(this.#end);
-      this.#waiting.clear();
+      for (const tell of this.#waiting.splice(0)) tell(this.#end);
     });
   }
 
   /** A response has left whole; `tell` is called at most once. */
   carried(tell: Tell): void {
-    if (this.#end === undefined) this.#waiting.add(tell);
+    if (this.#end === undefined) this.#waiting.push(tell);
     else tell(this.#end);
   }
 
   get isWaiting(): boolean {
-    return this.#waiting.size > 0;
+    return this.#waiting.length > 0;
   }
 
   /** Returns what to call when the peer has sent something that it sends only behind the responses so far. */
   mark(): () => void {
     const before = [...this.#waiting];
     return () => {
-      for (const tell of before) if (this.#waiting.delete(tell)) tell("confirmed");
+      for (const tell of before) {
+        const at = this.#waiting.indexOf(tell);
+        if (at === -1) continue;
+        this.#waiting.splice(at, 1);
+        tell("confirmed");
+      }
     };
   }
 

@@ -128,7 +128,7 @@ export function readBody(exchange: Exchange, limits: BodyLimits): Promise<Uint8A
 }
 
 /** What the request says about its body; 0 when it says nothing. */
-export function declaredLength(exchange: Exchange): number {
+function declaredLength(exchange: Exchange): number {
   const declared = Number(exchange.header("content-length") ?? 0);
   return Number.isFinite(declared) ? declared : 0;
 }

@@ -114,7 +114,7 @@ export class Http1Exchange implements Exchange {
 }
 
 /** What carries the exchange. */
-export interface Http1Line {
+interface Http1Line {
   readonly lastBytesTimeoutMs: number;
   /** Asked when the head of the response leaves: a port that is closing keeps no connection alive. */
   readonly isLast: () => boolean;

@@ -15,7 +15,7 @@ import type { ClientSession } from "./http2-client-session.ts";
 /** A refusal is a short text; a longer one is cut, and then read as it is. */
 const REFUSAL_BYTES_MAX = 64 * 1024;
 
-export interface AnswerEvents {
+interface AnswerEvents {
   /** Returning false ends the hearing. What it throws that is no HoldfastError is a bug, and is thrown on. */
   message(message: Uint8Array): boolean;
   /** The answer is over: in order, or with the reason why not. May be called again, and means nothing then. */

@@ -15,7 +15,7 @@ import type { BlobCalls } from "../transport.ts";
 import { hearAnswer } from "./http2-answer.ts";
 import type { ClientSession } from "./http2-client-session.ts";
 
-export interface Http2BlobsOptions {
+interface Http2BlobsOptions {
   sessionWithRoom(): ClientSession;
   readonly basePath: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -15,8 +15,8 @@ import type { ClientSession } from "./http2-client-session.ts";
 /** How long a server may take to answer an end with its own. */
 const LINGER_MS = 5_000;
 
-export interface Http2Call extends Wire<ClientFrame> {
-  readonly isClosed: boolean;
+interface Http2Call extends Wire<ClientFrame> {
+  readonly isClosed: () => boolean;
   open(session: ClientSession, basePath: string, headers: Readonly<Record<string, string>>): void;
   /** Ends it and tells why. */
   close(reason: HoldfastError | undefined): void;
@@ -48,9 +48,7 @@ export function http2Call(meta: ClientMeta, handler: Handler<ServerFrame>): Http
   }
 
   return {
-    get isClosed() {
-      return isClosed;
-    },
+    isClosed: () => isClosed,
     open(session, basePath, headers) {
       const opened = session.request({
         ...headers,

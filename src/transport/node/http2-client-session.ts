@@ -78,7 +78,7 @@ export class ClientSession {
   }
 
   destroy(): void {
-    // Its `close` comes later, and who calls before that must not be given a dead session.
+    // Its `close` event comes later, and a call before that must not get a dead session.
     this.#isLeaving = true;
     this.#session.destroy();
   }

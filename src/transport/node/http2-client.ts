@@ -49,7 +49,7 @@ export function http2Connect(options: Http2ConnectOptions): Http2Transport {
       const call = http2Call(meta, handler);
       // Whatever is written in this turn travels with the head, and the handler is not called before `connect` returned.
       queueMicrotask(() => {
-        if (call.isClosed) return;
+        if (call.isClosed()) return;
         try {
           call.open(sessionWithRoom(), basePath, options.headers ?? {});
         } catch (cause) {

@@ -5,7 +5,7 @@ import { HoldfastError } from "../../protocol/errors.ts";
 import type { Outlet } from "./server-wire.ts";
 import type { SplitConnection } from "./split-connection.ts";
 
-/** A listener as those see it who join it, or look after it. */
+/** What appends and pings need of a listener. */
 export interface Listening {
   signOfLife(): void;
   /** Every connection ends with it. */

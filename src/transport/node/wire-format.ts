@@ -29,7 +29,7 @@ function described({ typeName }: Schema): DescMessage {
 
 export function toWireFormat(format: Format, schema: Schema, message: Uint8Array): Uint8Array {
   if (format === "proto") return message;
-  // A line of its own, for those who read by lines; white space is nothing to JSON.
+  // A line of its own, for readers that read by lines; JSON ignores white space.
   const description = described(schema);
   return new TextEncoder().encode(`${toJsonString(description, fromBinary(description, message))}\n`);
 }

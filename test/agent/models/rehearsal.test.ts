@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ModelCall, ModelFailure, type ModelPart } from "../../../src/agent/model.ts";
 import { rehearsalModel } from "../../../src/agent/models/index.ts";
+import { readScript } from "../../../src/agent/models/rehearsal-script.ts";
 import { CONTINUE, SUMMARIZE } from "../../../src/turn/prompts.ts";
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
 import { messageOf, resultsOf } from "./conversation.ts";
@@ -86,7 +87,10 @@ test("a question that names a tool calls it with what stands in it, and says wha
   ])
     assert.deepEqual(await asked(text), [], text);
   const [, second = []] = await steps("Can you get the weather of Oslo?", { tools });
-  assert.match(textIn(second), /^The tool's outcome is "done": .*\n\(The rehearsal model said this, no AI/s);
+  assert.match(
+    textIn(second),
+    /^The tool's outcome is "done": .*\n\(This is the rehearsal model, not an AI/s,
+  );
 });
 
 test("says and thinks at a chosen pace; usage counts words", async () => {
@@ -136,6 +140,20 @@ test("the pieces of a tool call add up to its arguments", async () => {
   assert.equal(written.join(""), '{"command":"echo hello"}');
 });
 
+test("says an answer that its log has the beginning of again from the first word, and waits for none of it", async () => {
+  const script = 'pace 60000 ms\nthink One two.\nsay Three four.\ncall read {"path":"a"}';
+  const signal = AbortSignal.timeout(15_000);
+  const messages = [user(script)];
+  let asked = 0;
+  const counted = rehearsalModel({ onCall: () => asked++ });
+  const parts = await partsOf(counted, { messages, signal, mode: "attach", isLogged: () => true });
+  assert.equal(textIn(parts), "Three four.");
+  assert.deepEqual(callsIn(parts), [["read", '{"path":"a"}']]);
+  assert.equal(asked, 0, "no second call is counted");
+  const slow = AbortSignal.timeout(50);
+  await assert.rejects(partsOf(counted, { messages, signal: slow, mode: "attach", isLogged: () => false }));
+});
+
 test("asks the declared tool echo, and says what is missing without it", async () => {
   const [asking = [], answered = []] = await steps("tool hello", { tools: [ECHO] });
   assert.equal(textIn(asking), 'Asking the tool "echo". ');
@@ -180,6 +198,12 @@ test("a very long answer is as long as it was asked to be, and others get their 
   assert.ok(turns > 0);
   const last = parts.at(-1);
   assert.ok(last?.kind === "finish" && last.usage.outputTokens === 20_000);
+
+  // Said again, it waits for none of its pauses, and others get their turn all the same.
+  let late = 0;
+  setImmediate(() => late++);
+  await says("pace 60000 ms\nlong 20000", { mode: "attach", isLogged: () => true });
+  assert.equal(late, 1);
 });
 
 test("ends a step as it is told to", async () => {
@@ -237,4 +261,10 @@ test("an abort ends a pause", async () => {
       if (part.kind === "text") setImmediate(() => controller.abort());
   })();
   await assert.rejects(listening, { name: "AbortError" });
+});
+
+test("without a pace nothing is paced", () => {
+  const acts = readScript("Hello\nthen\nerror unavailable", []).flat();
+  const paces = acts.flatMap((act) => ("paceMs" in act ? [act.paceMs] : []));
+  assert.deepEqual([...new Set(paces)], [0]);
 });

@@ -17,6 +17,7 @@ import {
   IN_HEADERS,
   UNDER_WAY,
 } from "./cuttable.ts";
+import { behind } from "../cable.ts";
 import { NOTE, noteArgs } from "./note-tool.ts";
 import { runnable } from "./runnable-note.ts";
 import { LOCAL } from "./served-gateway.ts";
@@ -130,6 +131,19 @@ test("openai SDK with an Idempotency-Key: cut anywhere, the model is not called 
     assert.equal((await answer).choices[0]?.finish_reason, "tool_calls");
     assert.equal(newCalls(), 1);
   });
+
+  await t.test(
+    "a whole answer, cut in its body: the SDK raises it, and the same request gets it",
+    async () => {
+      const named = { "Idempotency-Key": randomUUID() };
+      const cut = cutNext(cuttable, behind('"choices":['));
+      const broken = assert.rejects(create(named));
+      await Promise.race([cut, broken]);
+      await broken;
+      assert.equal((await create(named)).choices[0]?.finish_reason, "tool_calls");
+      assert.equal(newCalls(), 1);
+    },
+  );
 
   await t.test("a whole answer, cut before its first byte: no key is needed", async () => {
     const stop = staged.holdProvider(0, 3);

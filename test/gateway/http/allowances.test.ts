@@ -87,6 +87,16 @@ test("E8: who comes back to an answer takes the place of its dead connection whe
   );
 });
 
+test("E8: a client that returns again takes the place that it took itself, also while its dead connection is still leaving", async () => {
+  const allowances = new Allowances(() => 0);
+  const limits = { concurrency: 1 };
+  const [dead, back] = [visitor(["stream 1"]), visitor(["stream 1"], true)];
+  await allowances.enter(guest(limits), dead);
+  await allowances.enter(guest(limits), back);
+  await allowances.enter(guest(limits), visitor(["stream 1"], true));
+  assert.deepEqual([dead.hasGivenWay, back.hasGivenWay], [true, true]);
+});
+
 test("E8: coming back costs nothing of the rate, and has a limit of its own", async () => {
   const clock = { nowMs: 0 };
   const allowances = new Allowances(() => clock.nowMs);

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { HTTP_LIMITS } from "../../../src/gateway/http/index.ts";
 import { GATEWAY_LIMITS } from "../../../src/gateway/index.ts";
+import { RETRY_CODES } from "../../../src/gateway/openai/gateway-error.ts";
 
 test("the gateway's limits in the operator's manual are those of the code", async () => {
   const manual = await readFile(new URL("../../../docs/OPERATIONS.md", import.meta.url), "utf8");
@@ -24,4 +25,11 @@ test("the gateway's limits in the operator's manual are those of the code", asyn
   for (const [row, value] of Object.entries(told)) assert.equal(valueOf(row), value, row);
   assert.equal(HTTP_LIMITS.headHeldMs, 10_000, "ten seconds, says the text");
   assert.equal(HTTP_LIMITS.heartbeatMs, 10_000, "ten seconds, says the text");
+});
+
+test("the manual has the closed list of codes that mean: ask again", async () => {
+  const manual = await readFile(new URL("../../../docs/GATEWAY.md", import.meta.url), "utf8");
+  const table = /^\| code +\| when[^]*?\n\n/m.exec(manual)?.[0] ?? "";
+  const codes = [...table.matchAll(/^\| `(?<code>\w+)`/gm)].map(({ groups }) => groups?.["code"]);
+  assert.deepEqual(codes, RETRY_CODES);
 });

@@ -44,6 +44,14 @@ for (const version of VERSIONS) {
     assert.deepEqual([later.status, later.headers["retry-after"]], [503, "1"]);
   });
 
+  test(`over HTTP/${version} what no rule foresees is a 500, and the log names it`, async (t) => {
+    const rig = await startGateway(t);
+    rig.answers.stopping = () => Promise.reject(new TypeError("nothing is not a function"));
+    const failed = await ask(rig, version, { method: "DELETE", path: "/v1/streams/abc-1", headers: AUTH });
+    assert.equal(failed.status, 500);
+    assert.ok(rig.logLines.splice(0).some((line) => line.includes("nothing is not a function")));
+  });
+
   test(`over HTTP/${version} unknown paths, wrong methods and upgrades are told in OpenAI's shape`, async (t) => {
     const rig = await startGateway(t);
     const paths = [

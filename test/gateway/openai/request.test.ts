@@ -105,6 +105,14 @@ test("a full request reaches the model whole", () => {
   });
 });
 
+test("penalties are between -2 and 2, both included", () => {
+  for (const name of ["presence_penalty", "frequency_penalty"]) {
+    for (const value of [-2, 2]) parseChatRequest({ ...hello, [name]: value });
+    for (const value of [-2.1, 2.1])
+      assert.throws(() => parseChatRequest({ ...hello, [name]: value }), { param: name });
+  }
+});
+
 test("what only some providers have a word for is kept, and named", () => {
   const mark = { cache_control: { type: "ephemeral" } };
   const request = parseChatRequest({

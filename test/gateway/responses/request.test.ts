@@ -161,6 +161,9 @@ test("functions are tools, and all other kinds are named and left out, with the 
   assert.equal(only.request.options.toolChoice, undefined, "there is nothing left to choose");
   const named = await parse({ input: "hi", tools, tool_choice: { type: "function", name: "note" } });
   assert.deepEqual(named.request.options.toolChoice, { choice: { case: "tool", value: "note" } });
+  const required = await parse({ input: "hi", tools, tool_choice: "required" });
+  const must = { choice: { case: "mode", value: ToolChoiceMode.REQUIRED } };
+  assert.deepEqual(required.request.options.toolChoice, must, "one tool is left to choose");
   const none = await parse({ input: "hi", tools, tool_choice: "none" });
   assert.deepEqual(none.request.options.toolChoice, { choice: { case: "mode", value: ToolChoiceMode.NONE } });
   assert.match(await refusal({ input: "hi", tools: [tools[0] ?? {}, tools[0] ?? {}] }), /^400 tools/);

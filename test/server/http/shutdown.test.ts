@@ -119,3 +119,15 @@ test("closing twice closes once", async (t) => {
   const rig = await startHttp(t);
   await Promise.all([rig.http.close(), rig.http.close()]);
 });
+
+test("how long requests under way may take is asked behind the drain, when something of its time is used", async (t) => {
+  const rig = await startHttp(t);
+  const order: string[] = [];
+  const drain = async (): Promise<void> => {
+    order.push("drain");
+    await new Promise((resolve) => setImmediate(resolve));
+    order.push("drained");
+  };
+  await rig.http.close({ drain, drainMs: () => (order.push("asked"), 1_000) });
+  assert.deepEqual(order, ["drain", "drained", "asked"]);
+});

@@ -28,6 +28,8 @@ const RESTARTS_MAX = 3;
 const HEAD_HELD_MS = 10_000;
 /** So soon a retry is answered when its model is asked again; less than the time after which it is answered in any case. */
 const ANSWERED_MS_MAX = 4_000;
+/** The same when the model is asked to continue its text: until it speaks it is not known whether the text stands, and a client waits for that, but not for long. */
+const CONTINUED_MS_MAX = 6_000;
 
 export class AnswerChecks {
   readonly #parts: AnswerChecksParts;
@@ -81,7 +83,7 @@ export class AnswerChecks {
         madeMs >= askedMs && call.conversationId === own && markerOf(call.messages) === ref.asked.body.marker,
     );
     const waitedMs = world.nowMs - (asked?.madeMs ?? world.nowMs);
-    if (waitedMs > ANSWERED_MS_MAX)
+    if (waitedMs > (asked?.call.prefill === undefined ? ANSWERED_MS_MAX : CONTINUED_MS_MAX))
       fail("F4", `answer ${ref.id} is under way, and its client waited ${waitedMs} ms for a response`);
   }
 

@@ -13,6 +13,7 @@ import type { Gateway } from "../../../src/gateway/index.ts";
 import type { GatewayNode } from "./gateway-node.ts";
 import type { Asked, Clock, RefAnswer, ReferenceLimits } from "./reference-answers.ts";
 import type { Reference, Verdict } from "./reference.ts";
+import { isStubborn } from "./stubborn.ts";
 
 export interface FrontDoorParts {
   readonly world: World;
@@ -21,6 +22,8 @@ export interface FrontDoorParts {
   readonly account: Account;
   readonly checks: AnswerChecks;
   readonly limits: ReferenceLimits;
+  /** Sessions that wait let go of their streams. */
+  readonly canRest: boolean;
   readonly now: () => Clock;
 }
 
@@ -172,15 +175,17 @@ export class FrontDoor {
   }
 
   async #stop(principal: string, streamId: string): Promise<void> {
-    const { node, reference, world, now } = this.#parts;
-    const { gateway, process } = node;
+    const { node, reference, account, world, now, canRest } = this.#parts;
+    const { gateway, process, life } = node;
     if (gateway === undefined) return;
     const session = reference.sessions.get(streamId);
     const isOwn = session?.facts.principal === principal;
     // A user may stop a turn without this gateway: by another server, or by a client of Holdfast.
-    const isElsewhere = isOwn && this.isEager && this.#random.chance(0.5);
+    const isElsewhere = isOwn && (this.isEager || isStubborn(world.seed)) && this.#random.chance(0.5);
     const before = session?.states(now());
     if (isOwn) session.stopping();
+    // A retry that wakes the answer at this moment has begun it anew, and gets another one behind the stop.
+    if (isOwn && isStubborn(world.seed)) account.want(life, session.last.asked)(session.last.id);
     const how = isElsewhere ? "stop_elsewhere" : isOwn ? "stop" : "stop_foreign";
     world.hit(`gateway.asked.${how}`);
     try {
@@ -190,6 +195,8 @@ export class FrontDoor {
       if (!isOwn) fail("E2", "a stream that is not the principal's was stopped");
       else if (before !== undefined) {
         session.stopped(before, now());
+        // One that rests hears of it when it is wanted again, and its rows go behind a stop that is answered.
+        session.last.mayHaveRows = canRest && (isElsewhere || before.has("parked"));
         if (before.size === 1 && before.has("parked")) session.last.removed = "yes";
         else if (!(before.size === 1 && before.has("finished"))) session.last.removed = "maybe";
       }

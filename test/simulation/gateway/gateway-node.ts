@@ -7,7 +7,7 @@
 import { fromBinary } from "../../../src/protocol/message.ts";
 import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
-import { Gateway, type GatewayLimits } from "../../../src/gateway/index.ts";
+import { Gateway, GATEWAY_STREAMS, type GatewayLimits } from "../../../src/gateway/index.ts";
 import { given } from "../../../src/protocol/given.ts";
 import { hexOf } from "../../../src/protocol/bytes.ts";
 import { HoldfastError } from "../../../src/protocol/errors.ts";
@@ -71,6 +71,8 @@ export class GatewayNode {
   onStreamLost: (streamId: string) => void = () => undefined;
   onConversationLost: (conversationId: string) => void = () => undefined;
   isCalm = false;
+  /** When this life began to take requests, by the world's clock. */
+  runsSinceMs = 0;
   readonly #options: GatewayNodeOptions;
   readonly #database: SimDatabase;
   readonly #homeKey: Uint8Array;
@@ -112,7 +114,11 @@ export class GatewayNode {
       if (isLossy && other.chance(CONVERSATION_LOST)) this.#loseConversation(other);
       world.enqueue(random.int(RESTART_MS_MAX), () => this.boot());
     });
-    this.#start(process).catch((cause: unknown) => world.fail(cause));
+    this.#start(process).catch((cause: unknown) => {
+      // No database at its start: the supervisor starts it again.
+      if (shared !== undefined && HoldfastError.codeOf(cause) === "unavailable") process.crash();
+      else world.fail(cause);
+    });
   }
 
   /** As with a database that was restored: the log of a turn that was under way is gone. */
@@ -220,7 +226,7 @@ export class GatewayNode {
         journals: "none",
         environment: env,
         credentials: () => Promise.resolve(principal),
-        stream: { heartbeatIntervalMs: HEARTBEAT_MS },
+        stream: { ...GATEWAY_STREAMS, heartbeatIntervalMs: HEARTBEAT_MS },
         onBug,
       });
     const clientOf = (principal: string): Client => {
@@ -253,6 +259,7 @@ export class GatewayNode {
     };
     if (!process.alive) return;
     this.#running = { process, gateway, clientOf, close };
+    this.runsSinceMs = world.nowMs;
     world.trace("gateway", "takes requests in life", process.incarnation);
   }
 

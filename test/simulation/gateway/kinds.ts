@@ -36,11 +36,14 @@ const ASKED = [
   "retry",
   "retry_earlier",
   "retry_keyed",
+  "retry_left",
   "stolen_body",
   "stolen_history",
   "stop",
+  "stop_broken",
   "stop_elsewhere",
   "stop_foreign",
+  "stop_retry",
   "stop_under_way",
   "twice_at_once",
 ];
@@ -77,6 +80,7 @@ const SOMETIMES = [
 ];
 
 const PROVIDER = [
+  "continued",
   ...["nothing", "thinking", "text", "tool_call", "finish"].map((part) => `broken_behind_${part}`),
   ...[400, 401, 429, 503].map((status) => `refused_${status}`),
 ];

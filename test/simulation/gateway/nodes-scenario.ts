@@ -36,6 +36,7 @@ export const NODES_KINDS = [
   ...["answer", "results", "events", "look", "replayed", "broken"].map((kind) => `gateway_nodes.got.${kind}`),
   "gateway_nodes.fault.slept",
   "gateway_nodes.fault.closed",
+  ...["late", "read_back", "undone", "unknown"].map((kind) => `driver.${kind}`),
   "process.crash",
 ];
 
@@ -64,6 +65,8 @@ class NodesScenario {
   #isCalm = false;
   /** Kills, closes and sleeps so far, and responses that broke. */
   #troubles = 0;
+  /** How often a page has read an answer to its end. It is delivered then, so the same results without a key ask for another one. */
+  readonly #seenWhole = new Map<string, number>();
   #idle = 0;
   #requests = 0;
 
@@ -74,7 +77,7 @@ class NodesScenario {
     this.#provider = new Provider(world);
     // What providers do is the subject of the other worlds.
     this.#provider.isCalm = true;
-    const database = new SharedDatabase(world);
+    const database = new SharedDatabase(world, this.#isPeaceful);
     const restMs = world.random.fork("rest").pick(REST_MS);
     const limits = { ...GATEWAY_LIMITS, graceMs: MINUTE_MS, sessionTtlMs: 10 * MINUTE_MS, restMs };
     this.#nodes = ["node-a", "node-b"].map((name) => {
@@ -173,14 +176,19 @@ class NodesScenario {
       }
     }
     const calls = this.#provider.calls.filter(({ call }) => idOf(call.messages) === id).length;
-    const most = 1 + this.#troubles - before;
+    const most = 1 + this.#troubles - before + (this.#seenWhole.get(id) ?? 0);
     if (calls > most) fail("G4", `the model was asked ${calls} times for ${id}, ${most} at most`);
     return told;
   }
 
   #looksOn(turn: string, id: string, random: Random): void {
     this.#world.hit("gateway_nodes.got.look");
-    this.#events(turn, id, random).catch((cause: unknown) => this.#world.fail(cause));
+    this.#look(turn, id, random).catch((cause: unknown) => this.#world.fail(cause));
+  }
+
+  async #look(turn: string, id: string, random: Random): Promise<void> {
+    const { end } = await this.#events(turn, id, random);
+    if (end.kind === "whole") this.#seenWhole.set(id, (this.#seenWhole.get(id) ?? 0) + 1);
   }
 
   /** The latest answer of a stream, as `/events` tells it at any node. */

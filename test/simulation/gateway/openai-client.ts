@@ -6,32 +6,14 @@
  */
 import { type Door, DOORS } from "../../../src/gateway/openai/index.ts";
 import { fail } from "../log-checks.ts";
-import type { Random, World } from "../world/index.ts";
-import type { AnswerChecks } from "./answer-checks.ts";
+import type { Random } from "../world/index.ts";
+import type { ClientParts } from "./client-parts.ts";
 import { type Exchange, newShown, PASSING, type ResponseEnd, type Shown, soon, Tries } from "./exchange.ts";
-import type { FrontDoor } from "./front-door.ts";
 import { type SimContext, type SimMessage, written } from "./messages.ts";
 import { MODEL_IDS } from "./provider.ts";
-import type { Asked, RefAnswer } from "./reference-answers.ts";
+import type { Asked } from "./reference-answers.ts";
+import { isStubborn, Stubborn } from "./stubborn.ts";
 import { CONTEXTS, hashOf, newestIn, resultsOf, type Sent, stolenResults, type Talk } from "./talk.ts";
-
-export interface ClientParts {
-  readonly world: World;
-  readonly door: FrontDoor;
-  readonly checks: AnswerChecks;
-  readonly answerOf: (shown: Shown) => RefAnswer | undefined;
-  readonly nextMarker: () => number;
-  /** How long it thinks at most before it asks again. */
-  readonly paceMs: number;
-  /** It often hangs up, stops what it asked for, or gives up. */
-  readonly isHasty: boolean;
-  /** What all clients have seen, to steal from. */
-  readonly talks: () => readonly (readonly [string, Talk])[];
-  /** Clients come by all doors; else by chat. */
-  readonly hasDoors: boolean;
-  /** Clients of other principals. */
-  readonly others: (principal: string) => readonly OpenAiClient[];
-}
 
 const LATER_MS_MAX = 3_000;
 /** So many conversations are not forgotten for the next one. */
@@ -51,6 +33,7 @@ export class OpenAiClient {
   /** It names its session in each request. */
   readonly #isNamed: boolean;
   readonly #earlier: Talk[] = [];
+  readonly #stubborn: Stubborn | undefined;
   #keys = 0;
 
   constructor(principal: string, name: string, parts: ClientParts) {
@@ -60,6 +43,7 @@ export class OpenAiClient {
     this.#random = parts.world.random.fork(`client ${name}`);
     this.#doors = parts.world.random.fork(`doors of ${name}`);
     this.#isNamed = parts.world.random.fork(`session of ${name}`).chance(0.2);
+    if (isStubborn(parts.world.seed)) this.#stubborn = new Stubborn(principal, parts, this.#doors);
   }
 
   async live(): Promise<void> {
@@ -105,6 +89,7 @@ export class OpenAiClient {
     if (random.chance(0.08)) return this.#lookAgain(talk);
     const isStopped = random.chance(0.06);
     if (isStopped) await this.#parts.door.stop(this.principal, talk.streamId);
+    if (isStopped && this.#stubborn !== undefined) return this.#send(this.#underKeyOf(talk));
     if (isStopped && !this.#parts.door.isEager) return undefined;
     if (random.chance(isStopped ? 0.4 : 0.08)) return this.#regenerate(talk);
     return talk.pending.length > 0 ? this.#results(talk) : this.#goOn(talk);
@@ -253,6 +238,11 @@ export class OpenAiClient {
     return this.#parts.door.events(this.principal, shown, after)?.ended ?? Promise.resolve();
   }
 
+  /** Something else under the key of its last request. */
+  #underKeyOf(talk: Talk): Sent {
+    return { ...this.#sent(talk, [...talk.messages, this.#words()]), key: talk.last.key };
+  }
+
   #maybeTwice(sent: Sent): Promise<unknown> {
     const random = this.#random;
     if (random.chance(0.85)) return this.#send(sent);
@@ -332,8 +322,11 @@ export class OpenAiClient {
       }
       if (exchange !== undefined) this.#asked(sent.key === undefined ? "retry" : "retry_keyed");
       const counts = end.kind === "broken" && random.chance(0.4);
+      const [before, stubborn] = [shown, this.isCalm ? undefined : this.#stubborn];
+      if (stubborn !== undefined) await stubborn.beforeRetry(before);
       shown = newShown();
       exchange = this.#chat(sent, counts, shown);
+      if (stubborn !== undefined && exchange !== undefined) await stubborn.withRetry(before, exchange);
     }
     return fail("F1", `${this.principal} has asked again and again and has no answer`);
   }

@@ -53,8 +53,18 @@ const REFUSED = 0.03;
 const BROKEN = 0.06;
 const SLOW = 0.06;
 const THOUGHTFUL = 0.2;
+/** A model that continues an answer is silent before it speaks, more often than others. */
+const REREADING = 0.5;
 /** Some think for longer than any grace period. */
 const SLOW_MS = [5_000, 20_000, 150_000] as const;
+
+const WORLDS = 22;
+const WORLD = 8;
+
+/** In one world in so many models continue what they said. Said by the number of the seed: all other worlds replay as they did. */
+export function isContinuing(seed: number): boolean {
+  return seed % WORLDS === WORLD;
+}
 
 export class Provider {
   readonly calls: ProviderCall[] = [];
@@ -69,7 +79,11 @@ export class Provider {
   isCalm = false;
   /** It pauses often. */
   isThoughtful = false;
+  /** Its models continue an answer that was cut off, when they get its beginning. Such a provider breaks no answer off by itself, and refuses no continuation. */
+  isContinuing = false;
   readonly #world: World;
+  /** What each call says, by its number. */
+  readonly #said = new Map<number, readonly ModelPart[]>();
   readonly #repeated = new Set<ProviderCall>();
 
   constructor(world: World) {
@@ -82,11 +96,7 @@ export class Provider {
 
   /** The models as one life of the gateway has them. */
   modelsOf(process: SimProcess): Models {
-    const models = MODEL_IDS.map((id): Model => ({
-      id,
-      contextTokensMax: undefined,
-      call: (call) => this.#answer(process, id, call),
-    }));
+    const models = MODEL_IDS.map((id) => this.#modelOf(process, id));
     return {
       resolve: (name) => {
         const model = models.find(({ id }) => id === name);
@@ -103,12 +113,23 @@ export class Provider {
     };
   }
 
+  #modelOf(process: SimProcess, id: string): Model {
+    const model: Model = {
+      id,
+      contextTokensMax: undefined,
+      call: (call) => this.#answer(process, id, call),
+    };
+    return this.isContinuing
+      ? { ...model, waysOf: () => ({ continues: "exact", prefills: "untried" }) }
+      : model;
+  }
+
   async *#answer(process: SimProcess, model: string, call: ModelCall): AsyncGenerator<ModelPart> {
     if (!process.alive) return;
     const generation = this.calls.length + 1;
     const random = this.#world.random.fork(`generation ${generation}`);
-    const parts = partsOf(generation, call, random);
-    const fault = this.isCalm ? undefined : faultOf(parts, random);
+    const parts = this.#partsOf(generation, call, random);
+    const fault = this.isCalm ? undefined : faultOf(parts, random, this.isContinuing, call);
     const madeMs = this.#world.nowMs;
     const made: ProviderCall = { generation, life: process.incarnation, model, call, fault, madeMs };
     this.calls.push(made);
@@ -121,13 +142,24 @@ export class Provider {
     }
     for (const [at, part] of parts.entries()) {
       if (at === fault?.behind) this.#break(made, parts);
-      const isSlow = !this.isCalm && random.chance(this.isThoughtful ? THOUGHTFUL : SLOW);
+      const slow = call.prefill === undefined ? SLOW : REREADING;
+      const isSlow = !this.isCalm && random.chance(this.isThoughtful ? Math.max(THOUGHTFUL, slow) : slow);
       await pause(process, random.int(isSlow ? random.pick(SLOW_MS) : 150), call.signal);
       this.onPart(made);
       if (part.kind === "finish") this.onFinish();
       yield part;
     }
     if (fault !== undefined) this.#break(made, parts);
+  }
+
+  /** A call that gets the beginning of an earlier one's text says the rest of it, word for word. */
+  #partsOf(generation: number, call: ModelCall, random: Random): readonly ModelPart[] {
+    const begun = /^g(\d+) /.exec(call.prefill ?? "")?.[1];
+    const parts = begun === undefined ? undefined : this.#said.get(Number(begun));
+    const said = parts === undefined ? partsOf(generation, call, random) : restOf(parts, call.prefill ?? "");
+    if (parts !== undefined) this.#world.hit("gateway.provider.continued");
+    this.#said.set(generation, said);
+    return said;
   }
 
   #break(made: ProviderCall, parts: readonly ModelPart[]): never {
@@ -142,8 +174,14 @@ export class Provider {
   }
 }
 
-function faultOf(parts: readonly ModelPart[], random: Random): Fault | undefined {
-  if (random.chance(REFUSED)) return random.pick(REFUSALS);
+function faultOf(
+  parts: readonly ModelPart[],
+  random: Random,
+  isContinuing: boolean,
+  { prefill }: ModelCall,
+): Fault | undefined {
+  if (prefill === undefined && random.chance(REFUSED)) return random.pick(REFUSALS);
+  if (isContinuing) return undefined;
   return random.chance(BROKEN) ? { kind: "broken", behind: random.int(parts.length + 1) } : undefined;
 }
 
@@ -159,6 +197,12 @@ function partsOf(generation: number, { tools }: ModelCall, random: Random): read
     parts.push({ kind: "tool_call", toolCallId, tool, args: JSON.stringify({ of: `g${generation}`, at }) });
   }
   return [...parts, { kind: "finish", reason: calls > 0 ? "tool_calls" : "stop", usage: USAGE }];
+}
+
+function restOf(parts: readonly ModelPart[], prefill: string): readonly ModelPart[] {
+  const text = parts.map((part) => (part.kind === "text" ? part.text : "")).join("");
+  const others = parts.filter(({ kind }) => kind !== "text" && kind !== "thinking");
+  return [{ kind: "text", text: text.slice(prefill.length) }, ...others];
 }
 
 /** As a provider's connection: an abort ends the wait. */

@@ -74,6 +74,8 @@ export class RefAnswer {
   readonly life: number;
   /** Its rows went with its session. */
   removed: "no" | "maybe" | "yes" = "no";
+  /** The row of its key may be there still, and gives no answer any more. */
+  mayHaveRows = false;
   whole: Whole | undefined;
   /** Its turn came to no good end. */
   hasFailed = false;
@@ -113,6 +115,11 @@ export class RefAnswer {
   /** It answers tool results, in the turn that waited for them. */
   get isContinued(): boolean {
     return this.fromEvent > 0;
+  }
+
+  /** It is gone, but the row of its key may be there, and refuses another body. */
+  mayRefuse({ hash }: Asked): boolean {
+    return this.mayHaveRows && hash !== this.asked.hash;
   }
 
   get isOpen(): boolean {

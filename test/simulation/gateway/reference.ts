@@ -318,7 +318,8 @@ export class Reference {
     const answer = [...this.answers.values()].findLast(
       (one) => one.asked.key === asked.key && one.asked.principal === asked.principal,
     );
-    if (answer === undefined || answer.removed === "yes") return ["none"];
+    if (answer === undefined || answer.removed === "yes")
+      return answer?.mayRefuse(asked) === true ? [KEY_REUSED, "none"] : ["none"];
     const ageMs = wallMs - answer.begunMs;
     if (ageMs >= idempotencyTtlMs + SLACK_MS) return ["none"];
     const isDoubtful =

@@ -15,10 +15,11 @@ import { FrontDoor } from "./front-door.ts";
 import { GatewayNode } from "./gateway-node.ts";
 import type { LogEnd } from "./kinds.ts";
 import { OpenAiClient } from "./openai-client.ts";
-import { Provider } from "./provider.ts";
+import { isContinuing, Provider } from "./provider.ts";
 import { Reference } from "./reference.ts";
 import type { Clock, ReferenceLimits } from "./reference-answers.ts";
 import { tailOf } from "./reference-rules.ts";
+import { isStubborn } from "./stubborn.ts";
 import type { Talk } from "./talk.ts";
 
 const MINUTE_MS = 60_000;
@@ -30,11 +31,15 @@ const CALM_MS_MAX = 60 * MINUTE_MS;
 /** What follows the end of an answer is done by then. */
 const TIDIED_MS = 1_000;
 const SESSION_TTL_MS = 10 * MINUTE_MS;
-/** Within the pause of most clients, within that of slow ones only, or never, as on tables that nodes share. */
+/** Within the pause of most clients, within that of slow ones only, or never. */
 const REST_MS: readonly number[] = [400, GATEWAY_LIMITS.restMs, Infinity];
 /** Longer than an answer is kept without a reader, and a session without its client. */
 const SILENCE_MS = SESSION_TTL_MS + MINUTE_MS;
 const CALM_STEPS_MAX = 200_000;
+/** A session that waits, and that no client asks for, has come to rest by then. */
+const RESTED_MS = 10_000;
+/** What one that rests holds at the most. */
+const RESTING_BYTES = 16 * 1024;
 
 /** Most worlds are as what ships, whose logs are mostly in memory. A log that is longer than that is read from its rows, and more can happen between two reads. */
 function logEndOf(random: Random): LogEnd {
@@ -75,6 +80,7 @@ class GatewayScenario {
   readonly #clients: readonly OpenAiClient[];
   /** Few things happen in a long time, so that the clocks of sessions run out. */
   readonly #isSlow: boolean;
+  readonly #canRest: boolean;
   #isCalm = false;
 
   constructor(world: World, logEnd: LogEnd) {
@@ -87,8 +93,11 @@ class GatewayScenario {
     const isHasty = this.#random.chance(0.35);
     const now = (): Clock => this.#now();
     const life = (): number => this.#node.life;
+    const restMs = world.random.fork("rest").pick(REST_MS);
+    this.#canRest = restMs < Infinity;
     this.#provider = new Provider(world);
-    this.#provider.isThoughtful = isHasty;
+    this.#provider.isThoughtful = isHasty || isStubborn(world.seed);
+    this.#provider.isContinuing = isContinuing(world.seed);
     this.#node = new GatewayNode({
       world,
       provider: this.#provider,
@@ -98,7 +107,7 @@ class GatewayScenario {
         conversationMs: limits.retentionMs,
         parkedBytesMax: 1024 ** 3,
         patienceMaxMs: 600_000,
-        restMs: world.random.fork("rest").pick(REST_MS),
+        restMs,
         turnStepsMax: 190,
       },
       retentionMs: limits.retentionMs,
@@ -132,6 +141,7 @@ class GatewayScenario {
       account,
       checks,
       limits,
+      canRest: this.#canRest,
       now,
     });
     // Results are on their way from one place on the disk to another: more can go wrong with them, and with words behind them.
@@ -175,7 +185,9 @@ class GatewayScenario {
     this.#provider.isCalm = true;
     for (const client of this.#clients) client.isCalm = true;
     await this.#settle();
-    await world.run({ untilMs: world.nowMs + SILENCE_MS });
+    await world.run({ untilMs: world.nowMs + RESTED_MS });
+    this.#checkResting();
+    await world.run({ untilMs: world.nowMs + SILENCE_MS - RESTED_MS });
     const open = this.#node.gateway?.sessions ?? [];
     if (open.length > 0) fail("F1", `${open.length} sessions are open, and no client has asked for so long`);
     for (const client of this.#clients) this.#begin(client.comeBack());
@@ -194,6 +206,19 @@ class GatewayScenario {
     });
     if (reason !== "stopped" && !this.#clients.every(({ isIdle }) => isIdle))
       fail("F1", "a client waits for ever, though nothing goes wrong any more");
+  }
+
+  /** As the operator sees it: all that wait for hours hold next to nothing. One whose answer has just ended is awake, and so are those of a process that has just started. */
+  #checkResting(): void {
+    const { gateway } = this.#node;
+    if (gateway === undefined || !this.#canRest) return;
+    const hasStarted = this.#world.nowMs - this.#node.runsSinceMs < RESTED_MS;
+    const isYoung =
+      hasStarted || gateway.sessions.some(({ updatedMs }) => this.#now().wallMs - updatedMs < RESTED_MS);
+    const [, count = ""] = /sessions{state="parked"} (\d+)/.exec(gateway.metrics()) ?? [];
+    const [, bytes = ""] = /parked_bytes (\d+)/.exec(gateway.metrics()) ?? [];
+    if (!isYoung && Number(bytes) > Number(count) * RESTING_BYTES)
+      fail("rest", `${count} sessions wait, no client has asked for so long, and they hold ${bytes} bytes`);
   }
 
   #begin(work: Promise<unknown>): void {

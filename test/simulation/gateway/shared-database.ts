@@ -10,10 +10,15 @@ import { memoryBlobStore, MemoryLog, openLogStreamStore } from "../../../src/sto
 import type { Letters } from "../../../src/store/letters.ts";
 import type { StreamStore } from "../../../src/store/stream-store.ts";
 import { rowsOf, type TableStore } from "../../../src/store/table-store.ts";
+import { postgresBlobs } from "../../../src/store/postgres/postgres-blobs.ts";
+import { postgresTables } from "../../../src/store/postgres/postgres-tables.ts";
 import { MemoryLetters } from "../../store/memory-letters.ts";
 import { memoryTableStore } from "../../store/memory-table-store.ts";
+import { openDrivenStore } from "../driven-store.ts";
+import type { StoreFaults } from "../flaky-store.ts";
+import { SimPostgres } from "../sim-postgres.ts";
 import { EPOCH_MS } from "../world/process.ts";
-import type { Random, SimProcess, World } from "../world/index.ts";
+import { type Random, SimProcess, type World } from "../world/index.ts";
 
 export interface SharedParts {
   readonly streams: StreamStore;
@@ -22,6 +27,8 @@ export interface SharedParts {
   readonly blobs: BlobStore;
 }
 
+/** Of the worlds in which the nodes run the production PostgreSQL store: one in five. */
+const DRIVEN = 3;
 const LATENCY_MS_MAX = 3;
 export const LEASE_MS = 10_000;
 const NODES = "nodes";
@@ -31,21 +38,25 @@ export class SharedDatabase {
   readonly #random: Random;
   readonly #parts: Promise<SharedParts>;
   readonly #hintLost: number;
+  readonly #driven: Driven | undefined;
 
-  constructor(world: World) {
+  /** `isPeaceful`: nothing goes wrong between the nodes and their database. */
+  constructor(world: World, isPeaceful: boolean) {
     this.#world = world;
     this.#random = world.random.fork("shared database");
     this.#hintLost = this.#random.pick([0, 0.3, 1]);
     const now = (): number => EPOCH_MS + world.nowMs;
     const blobs = memoryBlobStore({ now });
-    const log = new MemoryLog({ durability: "fsync", storeBlob: blobs.store });
+    const isDriven = world.seed % 5 === DRIVEN;
+    this.#driven = isDriven ? new Driven(world, isPeaceful) : undefined;
+    const storeBlob = this.#driven?.postgres.rows.storeBlob ?? blobs.store;
+    const log = new MemoryLog({ durability: "fsync", storeBlob });
     const letters = new MemoryLetters();
-    this.#parts = openLogStreamStore(log, { now, youngestBytes: 0 }).then((store) => ({
-      streams: letters.around(store),
-      letters,
-      tables: memoryTableStore({ now }),
-      blobs,
-    }));
+    this.#parts = openLogStreamStore(log, { now, youngestBytes: 0 }).then(async (store) => {
+      const streams = letters.around(store);
+      await this.#driven?.postgres.begin(streams);
+      return { streams, letters, tables: memoryTableStore({ now }), blobs };
+    });
   }
 
   async open(process: SimProcess): Promise<SharedParts> {
@@ -55,14 +66,17 @@ export class SharedDatabase {
       parts.letters.listen((hint) => {
         if (!this.#random.chance(this.#hintLost)) process.notify(() => hear(hint));
       });
+    const box: Letters = {
+      listen,
+      post: (...given) => letters.post(...given),
+      read: (...given) => letters.read(...given),
+      discard: (...given) => letters.discard(...given),
+    };
+    if (this.#driven !== undefined)
+      return { ...(await this.#driven.open(process, parts.streams)), letters: box };
     return {
       streams: this.#seenBy(process, parts.streams),
-      letters: {
-        listen,
-        post: (...given) => letters.post(...given),
-        read: (...given) => letters.read(...given),
-        discard: (...given) => letters.discard(...given),
-      },
+      letters: box,
       tables: this.#seenBy(process, parts.tables),
       blobs: this.#seenBy(process, parts.blobs),
     };
@@ -99,6 +113,54 @@ export class SharedDatabase {
   }
 }
 
+/** The production PostgreSQL store of each node, over one simulated database that does not die. */
+class Driven {
+  readonly postgres: SimPostgres;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #faults: StoreFaults;
+  readonly #process: SimProcess;
+
+  constructor(world: World, isPeaceful: boolean) {
+    world.hit("gateway_nodes.driven");
+    this.#world = world;
+    this.#random = world.random.fork("driver");
+    this.#process = new SimProcess(world, "database");
+    this.postgres = new SimPostgres(() => EPOCH_MS + world.nowMs);
+    const some = (max: number): number => (isPeaceful ? 0 : this.#random.float() * max);
+    this.#faults = {
+      downUntilMs: 0,
+      hintLost: 0,
+      lookLateMsMax: 0,
+      sleepAtCommitMs: 0,
+      refused: 0,
+      delayMsMax: LATENCY_MS_MAX,
+      replyLost: some(0.05),
+      undone: some(0.1),
+      warned: some(0.05),
+      late: some(0.05),
+    };
+  }
+
+  async open(process: SimProcess, store: StreamStore): Promise<Omit<SharedParts, "letters">> {
+    const { streams, parts, failed } = await openDrivenStore({
+      world: this.#world,
+      random: this.#random.fork(`${process.name} ${process.incarnation}`),
+      faults: this.#faults,
+      process,
+      target: () => ({ process: this.#process, postgres: this.postgres, store }),
+      // Its hints are the letters' here.
+      ring: () => undefined,
+      // Results that reach a node when another one has their whole answer are a request of their own: no loss takes as long.
+      pauseMs: LATENCY_MS_MAX,
+      send: (request) => process.effect("disk.append", request, undefined),
+    });
+    // A supervisor sees the exit code.
+    void failed.then(() => process.crash());
+    return { streams, tables: postgresTables(parts), blobs: postgresBlobs(parts) };
+  }
+}
+
 /** As `src/node/node-life.ts` has it, by the clock of the world. */
 export async function joinSimulated(tables: TableStore, process: SimProcess): Promise<Neighbours> {
   const self = `${process.name}/${process.incarnation}`;
@@ -120,9 +182,13 @@ export async function joinSimulated(tables: TableStore, process: SimProcess): Pr
     const isOneGone = known.difference(now).size > 0;
     known = now;
     if (isOneGone) for (const listener of listeners) listener();
-    process.env.after(LEASE_MS / 3, () => void look());
   };
-  process.env.after(LEASE_MS / 3, () => void look());
+  const lookOn = async (): Promise<void> => {
+    // A store that has failed ends its process by itself.
+    await look().catch(() => undefined);
+    process.env.after(LEASE_MS / 3, () => void lookOn());
+  };
+  process.env.after(LEASE_MS / 3, () => void lookOn());
   return {
     self,
     isAlive: async (owner) => (await tables.get({ table: NODES, key: owner })) !== undefined,

@@ -155,6 +155,39 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: "a batch of rows that was left out of its group is told as written",
+    breaks: "D1",
+    hunter: "nodes",
+    patches: [
+      {
+        file: VERDICTS,
+        from: 'writes === undefined ? { kind: "written", version: outcome.rowVersion }',
+        to: 'writes?.length !== 0 ? { kind: "written", version: outcome.rowVersion }',
+      },
+    ],
+  },
+  {
+    name: "a batch whose answer was lost is told as written, whatever the rows say",
+    breaks: "D1",
+    hunter: "nodes",
+    patches: [
+      { file: VERDICTS, from: "return isThere ? written : refuse(unknown());", to: "return written;" },
+    ],
+  },
+  {
+    name: "a blob is said to be kept before it has its name",
+    breaks: "A3",
+    patches: [
+      {
+        file: "src/store/postgres/postgres-blobs.ts",
+        from: `      const [row] = await statement(writer, nameBlob(space, id, upload, stored.byteLength, keepMs));
+      return { existed: row !== undefined && number(row, "count") > 0 };`,
+        to: `      statement(writer, nameBlob(space, id, upload, stored.byteLength, keepMs)).catch(() => undefined);
+      return { existed: false };`,
+      },
+    ],
+  },
+  {
     name: "a store wakes no other node, and a node does not look unless it is woken",
     breaks: "F1",
     patches: [

@@ -3,6 +3,7 @@
  */
 import type { Mutant } from "./table.ts";
 
+const RETURNS = "src/gateway/returns.ts";
 const SAID_RESULTS = "src/gateway/said-results.ts";
 const RETRIES = "src/gateway/retries.ts";
 
@@ -60,6 +61,18 @@ export const RETURN_MUTANTS: readonly Mutant[] = [
         file: SAID_RESULTS,
         from: "await session.say(await bodiesFor(call, session, again));",
         to: "await bodiesFor(call, session, again);",
+      },
+    ],
+  },
+  {
+    name: "a client that returns does not wait for the log of its session, which is read back",
+    breaks: "retry",
+    hunter,
+    patches: [
+      {
+        file: RETURNS,
+        from: "await session.until(() => isRead() || isKnown(), CATCH_UP_MS);",
+        to: "if (isRead() || isKnown()) void CATCH_UP_MS;",
       },
     ],
   },

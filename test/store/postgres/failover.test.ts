@@ -1,4 +1,4 @@
-/** A primary with a synchronous standby that dies: nothing that was acknowledged is lost, and nothing happens twice. */
+/** A primary with a synchronous standby that dies: nothing that was acknowledged is lost, nothing happens twice, and what a commit survives is never less than was said. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { appendFileSync, chownSync, rmSync, writeFileSync } from "node:fs";
@@ -14,6 +14,7 @@ import {
   ownPostgresIn,
   userOf,
 } from "../../../src/cli/demo/own-postgres.ts";
+import { HoldfastError } from "../../../src/protocol/errors.ts";
 import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/index.ts";
 import { created, growth, grown, readAll, stateOf, streamName } from "../../conformance/stream-fixtures.ts";
 import { asked, type PostgresServer, startPostgres } from "./server.ts";
@@ -51,25 +52,33 @@ async function until(url: string, condition: string): Promise<void> {
 
 interface Pair {
   readonly primary: PostgresServer;
-  readonly standby: OwnPostgres;
   readonly store: PostgresStore;
+  /** Another one at the same address. */
+  readonly open: () => Promise<PostgresStore>;
   /** Of the primary's and the standby's database. */
   readonly urls: readonly [string, string];
 }
 
-async function pair(t: TestContext): Promise<Pair> {
+/** A store that was opened before there was a standby promises no quorum, and goes on without one. */
+async function pair(t: TestContext, promised: "fsync" | "quorum"): Promise<Pair> {
   const primary = await startPostgres({ settings: ["wal_keep_size = '256MB'"] });
   t.after(() => primary.close());
   const url = await primary.newDatabase();
   const standby = await standbyOf(primary);
   t.after(() => standby.close());
+  const both = url.replace(`:${primary.port}`, `:${primary.port},127.0.0.1:${standby.port}`);
+  const open = async (): Promise<PostgresStore> => {
+    const store = await openPostgresStore(both, { patienceMs: 120_000, answerMsMax: 120_000 });
+    t.after(() => store.close());
+    return store;
+  };
+  const before = promised === "fsync" ? await open() : undefined;
   await asked(url, "ALTER SYSTEM SET synchronous_standby_names = 'standby'");
   await asked(url, "SELECT pg_reload_conf()");
   await until(url, "EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')");
-  const both = url.replace(`:${primary.port}`, `:${primary.port},127.0.0.1:${standby.port}`);
-  const store = await openPostgresStore(both, { patienceMs: 120_000, answerMsMax: 120_000 });
-  t.after(() => store.close());
-  return { primary, standby, store, urls: [url, url.replace(`:${primary.port}`, `:${standby.port}`)] };
+  const store = before ?? (await open());
+  assert.equal(store.streams.durability, promised);
+  return { primary, store, open, urls: [url, url.replace(`:${primary.port}`, `:${standby.port}`)] };
 }
 
 async function eventCount(store: PostgresStore, name: StreamName): Promise<number> {
@@ -78,8 +87,7 @@ async function eventCount(store: PostgresStore, name: StreamName): Promise<numbe
 }
 
 test("A3: the primary dies under commits, the standby is promoted, and has all that was acknowledged, once", async (t) => {
-  const { primary, store, urls } = await pair(t);
-  assert.equal(store.streams.durability, "quorum");
+  const { primary, store, urls } = await pair(t, "fsync");
   const names = Array.from({ length: 5 }, (_, at) => streamName(`s${at}`));
   const acked = new Map<StreamName, StreamState>();
   const { promise: underWay, resolve: onEnough } = Promise.withResolvers<void>();
@@ -105,7 +113,7 @@ test("A3: the primary dies under commits, the standby is promoted, and has all t
 });
 
 test("A3: a commit that stopped waiting for a standby, which then takes over without it, was not acknowledged and is made there", async (t) => {
-  const { primary, store, urls } = await pair(t);
+  const { primary, store, urls } = await pair(t, "fsync");
   const name = streamName("s");
   const state = await created(store.streams, name);
   await asked(urls[1], "ALTER SYSTEM SET primary_conninfo = ''");
@@ -129,4 +137,43 @@ test("A3: a commit that stopped waiting for a standby, which then takes over wit
   assert.equal((await committed).kind, "committed");
   assert.equal(await eventCount(store, name), 1);
   assert.equal((await asked(urls[1], "SELECT 1 FROM holdfast.log")).length, 1);
+});
+
+test("A3: a store that promised a quorum fails when the server that took over has no standby; one that is opened anew has all that was acknowledged, and promises less", async (t) => {
+  const { primary, store, open, urls } = await pair(t, "quorum");
+  const name = streamName("s");
+  const state = await grown(store.streams, name, await created(store.streams, name), { events: 1 });
+  await primary.kill();
+  await asked(urls[1], "SELECT pg_promote()");
+  await assert.rejects(store.streams.commit(growth(name, state, { events: 1 })), (error) => {
+    assert.ok(error instanceof HoldfastError && error.code === "unavailable");
+    assert.match(error.message, /has no synchronous standbys any more/);
+    return true;
+  });
+  await store.failed;
+  const again = await open();
+  assert.equal(again.streams.durability, "fsync");
+  assert.deepEqual(await stateOf(again.streams, name), state);
+});
+
+test("A3: standbys that an operator gives up while a commit waits for them: it is not acknowledged as more than it is", async (t) => {
+  const { store, open, urls } = await pair(t, "quorum");
+  const name = streamName("s");
+  const state = await created(store.streams, name);
+  await asked(urls[1], "ALTER SYSTEM SET primary_conninfo = ''");
+  await asked(urls[1], "SELECT pg_reload_conf()");
+  await until(urls[0], "NOT EXISTS (SELECT FROM pg_stat_replication)");
+  const committed = assert.rejects(
+    store.streams.commit(growth(name, state, { events: 1 })),
+    /has no synchronous standbys any more/,
+  );
+  await until(
+    urls[0],
+    "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'holdfast %')",
+  );
+  await asked(urls[0], "ALTER SYSTEM SET synchronous_standby_names = ''");
+  await asked(urls[0], "SELECT pg_reload_conf()");
+  await committed;
+  await store.failed;
+  assert.equal(await eventCount(await open(), name), 1, "it is there, and its client will be told so");
 });

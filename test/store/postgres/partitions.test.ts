@@ -21,6 +21,7 @@ const STREAMS = 40;
 const EVENTS = 200;
 const RETENTION_MS = 6 * PERIOD_MS;
 const KEPT = streamName("kept");
+const DAY_MS = 24 * 60 * 60_000;
 
 async function eventsOf(store: PostgresStore): Promise<number> {
   const batches = await readAll(1, (from) => store.streams.readEvents(KEPT, from, 100_000));
@@ -84,6 +85,30 @@ test("D7: over twenty retention periods under load the size on disk stays where 
     Number(sum) >= 1 && Number(sum) <= ROUNDS,
     "the straggler's batches, and only those, lie in the rest",
   );
+});
+
+test("D7: letters to a node that is gone, and the receipts of processes that died, go with their time", async (t) => {
+  const url = await server.newDatabase();
+  const store = await openPostgresStore(url);
+  const peer = await openPostgresStore(url);
+  t.after(() => Promise.all([store.close(), peer.close()]));
+  const clock = await server.manualClock(url);
+  clock.set(Date.now());
+  await store.letters.post({ to: "gone", name: KEPT, hostEpoch: 1, sealed: Uint8Array.of(1) });
+  const left = async () =>
+    (
+      await asked(
+        url,
+        "SELECT (SELECT count(*)::int FROM holdfast.letters) AS letters, (SELECT count(*)::int FROM holdfast.receipts) AS receipts",
+      )
+    )[0];
+  await store.streams.tidy(0);
+  assert.deepEqual(await left(), { letters: 1, receipts: 2 });
+  clock.advance(8 * DAY_MS);
+  // A process that lives writes its receipt with each group.
+  await store.tables.put({ table: "t", key: "k" }, Uint8Array.of(1));
+  await store.streams.tidy(0);
+  assert.deepEqual(await left(), { letters: 0, receipts: 1 });
 });
 
 test("F2: an older node writes and reads on while a newer one makes partitions of the log", async (t) => {

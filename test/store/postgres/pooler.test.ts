@@ -13,6 +13,8 @@ import { freePort, newFolder, userOf } from "../../../src/cli/demo/own-postgres.
 import { openPostgresAdmin } from "../../../src/store/postgres/admin.ts";
 import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/index.ts";
 import { created, grown, OTHER_HOST, readAll, streamName } from "../../conformance/stream-fixtures.ts";
+import { Cli } from "../../cli/cli-process.ts";
+import { Exchange } from "../../gateway/openai-user.ts";
 import { asked, type PostgresServer, startPostgres } from "./server.ts";
 
 const PGBOUNCER = process.env["HOLDFAST_PGBOUNCER"] ?? "pgbouncer";
@@ -151,5 +153,35 @@ test(
       batches.reduce((sum, { count }) => sum + count, 0),
       5,
     );
+  },
+);
+
+test(
+  "behind a transaction pooler: two servers say so, and an answer of one is read at the other",
+  { skip },
+  async (t) => {
+    const store = pooled(await server.newDatabase());
+    const env = {
+      HOLDFAST_HOME_KEY: Buffer.alloc(32, 5).toString("base64url"),
+      HOLDFAST_API_KEY: "one-api-key-for-all-nodes",
+    };
+    const [here, there] = await Promise.all([0, 1].map(() => new Cli(t).serve(["--store", store], env)));
+    assert.ok(here !== undefined && there !== undefined);
+    for (const { stderr } of [here, there])
+      assert.match(stderr(), /is behind a transaction pooler: nodes only poll/);
+    const messages = [{ role: "user", content: "count to 40 every 50 ms" }];
+    const asking = { apiKey: env.HOLDFAST_API_KEY };
+    const first = new Exchange(
+      here.url,
+      JSON.stringify({ model: "rehearsal", messages, stream: true }),
+      asking,
+    );
+    const path = `/v1/streams/${await first.streamId()}/events`;
+    const rest = new Exchange(there.url, undefined, { ...asking, method: "GET", path });
+    const replies = await Promise.all([first.reply(), rest.reply()]);
+    for (const { isWhole, text, body } of replies) {
+      assert.ok(isWhole, body);
+      assert.match(text, /^1 2 3 .* 40 $/);
+    }
   },
 );

@@ -6,13 +6,14 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 
 /**
- * What happens to the next commit that passes:
+ * What happens to the next commit that passes, or to the next connection that begins to listen:
  * - `request`: the connection is cut before the server sees the commit;
  * - `answer`: the server commits, and the connection is cut before the answer passes;
  * - `late`: the connection is cut, and the whole group reaches the server only when the test says so, over a connection of the pooler's;
- * - `silence`: the server commits, and nothing passes on this connection any more, though it stays open.
+ * - `silence`: the server commits, and nothing passes on this connection any more, though it stays open;
+ * - `listening`: the server is never asked to listen, though the connection stays open.
  */
-export type Loss = "request" | "answer" | "late" | "silence";
+export type Loss = "request" | "answer" | "late" | "silence" | "listening";
 
 export interface Proxy {
   readonly port: number;
@@ -27,6 +28,7 @@ export interface Proxy {
 /** A simple query with just this text. */
 const COMMIT_REQUEST = Buffer.from("COMMIT\0");
 const COMMIT_ANSWER = Buffer.from("COMMIT\0");
+const LISTEN_REQUEST = Buffer.from("LISTEN ");
 const BEGIN_REQUEST = Buffer.from("BEGIN; SET LOCAL synchronous_commit");
 /** A kind and a length stand before the text. */
 const HEAD_BYTES = 5;
@@ -66,6 +68,10 @@ export async function startProxy(
     }
     downstream.on("data", (bytes: Buffer) => {
       greeting ??= bytes;
+      if (bytes.includes(LISTEN_REQUEST)) {
+        const unheard = take("listening");
+        if (unheard !== undefined) return unheard.done();
+      }
       const begins = bytes.indexOf(BEGIN_REQUEST);
       const late = begins === -1 ? undefined : take("late");
       if (late !== undefined) {

@@ -10,7 +10,7 @@ import { Frames } from "./line-frames.ts";
 import { type AnswerHead, answerIn, fieldsIn } from "./line-wire.ts";
 
 /** What becomes of it. */
-export interface AnswerFate {
+interface AnswerFate {
   /** Why there is no answer, when the line has none or has gone. */
   lost(cause: unknown): Error;
   /** The provider's connection, or the line's, has ended. */

@@ -23,7 +23,7 @@ export interface LinePlace {
 }
 
 /** Finds the line, and starts it when there is none; undefined when there can be none. */
-export type EnsureLine = () => Promise<LinePlace | undefined>;
+type EnsureLine = () => Promise<LinePlace | undefined>;
 
 const NO_COUNTS: LineCounts = { calls: 0, bytes: 0, reattached: 0, expired: 0 };
 

@@ -4,7 +4,7 @@
  * It sends a request as it is given, keeps all bytes of the answer from the first, and gives them to a reader from the first. When the server
  * dies, the call continues; the next server finds it by its name and reads it again (G6). It ends a call when the server says that the answer
  * is on disk, when the server cancels it, when no reader came for the grace period, and when a call beyond the bounds has no reader. It ends
- * them all when it is told to end (SIGTERM) and no server is here.
+ * them all on SIGTERM if no server is here.
  *
  * Up to the bounds the provider is read at full speed, whatever the reader does. Beyond them a call is read as fast as its reader takes it,
  * and cannot be read again. Time is counted in ticks of a running process: a machine that slept has lost none of the grace period.

@@ -57,7 +57,7 @@ export function firstAsk(health: Health, route: Route, nowMs: number): Ask | und
   return askAt(health, route, 0, nowMs);
 }
 
-export interface Circumstances {
+interface Circumstances {
   readonly nowMs: number;
   /** Between 0 and 1. */
   readonly random: number;

@@ -24,7 +24,7 @@ export interface AskedTarget extends Target {
   ask(call: ModelCall, key: number, held?: HeldRequests): AsyncIterable<ModelPart>;
 }
 
-export interface RoutedModelOptions {
+interface RoutedModelOptions {
   readonly target: AskedTarget;
   /** Asked in turn when it fails; `named`: those that the request names in place of the configured ones. */
   readonly fallbacks: (named: readonly string[]) => readonly AskedTarget[];
@@ -54,8 +54,8 @@ export class RoutedModel implements Model {
     return this.#options.continuations?.waysOf(modelId, options) ?? RESTART_ONLY;
   }
 
-  noteContinued(modelId: string, how: Continued): void {
-    this.#options.continuations?.note(modelId, how);
+  noteContinued(modelId: string, how: Continued, stream?: ModelCall["stream"]): void {
+    this.#options.continuations?.note(modelId, how, stream);
   }
 
   async *call(call: ModelCall): AsyncGenerator<ModelPart> {
@@ -91,7 +91,7 @@ export class RoutedModel implements Model {
           yield part;
         }
         noteAnswer(health, target, ask.key);
-        if (isSaved) this.noteContinued(target.id, "replay");
+        if (isSaved) this.noteContinued(target.id, "replay", call.stream);
         return;
       } catch (error) {
         if (!(error instanceof ModelFailure)) throw error;

@@ -95,22 +95,56 @@ export class ArrivingBytes implements Reader {
   }
 }
 
-const arriving = new WeakMap<Response, ArrivingBytes>();
+/**
+ * A response as the platform has it; `readerOf` reads it without the platform.
+ *
+ * The platform lists each response that has a stream, and a collection of young objects takes all of that list for alive: whatever such a response leads to,
+ * a whole turn, grows old. So the stream is made for a reader that asks for it.
+ */
+class ArrivingResponse extends Response {
+  readonly arriving: ArrivingBytes;
+  readonly #head: ResponseInit;
+  readonly #leave: (reason: unknown) => void;
+  #whole: Response | undefined;
 
-/** A response as the platform has it; `readerOf` reads it without the platform. */
+  constructor(arriving: ArrivingBytes, head: ResponseInit, leave: (reason: unknown) => void) {
+    super(null, head);
+    this.arriving = arriving;
+    this.#head = head;
+    this.#leave = leave;
+  }
+
+  whole(): Response {
+    this.#whole ??= new Response(this.arriving.stream(this.#leave), this.#head);
+    return this.#whole;
+  }
+}
+
+for (const name of ["body", "bodyUsed"] as const) {
+  Object.defineProperty(ArrivingResponse.prototype, name, {
+    get(this: ArrivingResponse) {
+      return this.whole()[name];
+    },
+  });
+}
+for (const name of ["arrayBuffer", "blob", "bytes", "clone", "formData", "json", "text"] as const) {
+  Object.defineProperty(ArrivingResponse.prototype, name, {
+    value(this: ArrivingResponse) {
+      return this.whole()[name]();
+    },
+  });
+}
+
 export function arrivingResponse(
   bytes: ArrivingBytes,
   head: ResponseInit,
   leave: (reason: unknown) => void,
 ): Response {
-  const response = new Response(bytes.stream(leave), head);
-  arriving.set(response, bytes);
-  return response;
+  return new ArrivingResponse(bytes, head, leave);
 }
 
 export function readerOf(response: Response): Reader {
-  const direct = arriving.get(response);
-  if (direct !== undefined) return direct;
+  if (response instanceof ArrivingResponse) return response.arriving;
   const { body } = response;
   const bytes: ReadableStream<Uint8Array> =
     body ?? new ReadableStream({ start: (controller) => controller.close() });

@@ -134,7 +134,7 @@ export class Connection {
     return new Response(said.length === 0 ? null : Buffer.concat(said), { status, headers });
   }
 
-  /** All is said: what is left is read, so that the connection can be used again. */
+  /** The answer is complete. Reads the rest of the body, so that the connection can be used again. */
   async drain(reader: Reader, waitMs: number): Promise<void> {
     const read = async (): Promise<void> => {
       while (!(await reader.read()).done);

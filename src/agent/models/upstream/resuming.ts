@@ -16,7 +16,7 @@ const PAUSE_MS_MAX = 30_000;
 const CANCEL_TRIES_MAX = 3;
 const CANCEL_MS_MAX = 10_000;
 
-export interface ResumingOptions {
+interface ResumingOptions {
   /** Sends a request of the step, while the call is waited for. Rejects when it is not, or when there may be none. */
   readonly ask: (request: ResumeRequest) => Promise<Response>;
   /** Sends a request that is none of the step's. */
@@ -33,7 +33,7 @@ export interface ResumingOptions {
   readonly backoffMs: number;
 }
 
-export type Resumed = { readonly response: Response } | Exclude<Looked, "running"> | "lost";
+type Resumed = { readonly response: Response } | Exclude<Looked, "running"> | "lost";
 
 export class Resuming {
   readonly #options: ResumingOptions;

@@ -370,7 +370,7 @@ export class UpstreamCall {
     return readerOf(resumed.response);
   }
 
-  /** The body ends here, whatever the connection does. What is said in the provider's place. */
+  /** The body ends here, whatever the connection does. Returns the events that stand in for those of the provider. */
   #end({ end, cause }: Ended, reader: Reader): readonly GivenEvent[] {
     const { isOver, hasError } = this.#progress;
     const isWhole = progress.isWhole(this.#progress);

@@ -36,7 +36,7 @@ type Fields = Readonly<Record<string, unknown>>;
 const NOTHING: Meaning = {};
 
 /** An event as it was said: its value, where it has one, and what it means. */
-export interface WireEvent {
+interface WireEvent {
   readonly value: unknown;
   readonly meaning: Meaning;
 }

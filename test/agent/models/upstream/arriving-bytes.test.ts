@@ -61,3 +61,19 @@ test("a response is read directly or as a web stream, and one that is not wanted
   assert.deepEqual(left, ["enough"]);
   assert.equal((await readerOf(new Response(null)).read()).done, true);
 });
+
+test("a response is read whole as the platform's own is, once", async () => {
+  const { bytes } = arriving();
+  const response = arrivingResponse(bytes, { status: 201, headers: { named: "so" } }, () => undefined);
+  for (const piece of ["[1,", "2]"]) bytes.take(Buffer.from(piece));
+  bytes.end();
+  assert.deepEqual([response.status, response.headers.get("named"), response.bodyUsed], [201, "so", false]);
+  assert.deepEqual(await response.json(), [1, 2]);
+  assert.equal(response.bodyUsed, true);
+  await assert.rejects(response.text(), TypeError);
+  const copied = arriving().bytes;
+  copied.take(Buffer.from("north"));
+  copied.end();
+  const given = arrivingResponse(copied, { status: 200 }, () => undefined);
+  assert.equal(await new Response(given.body, given).text(), "north");
+});

@@ -388,4 +388,5 @@ test("breaks are counted by where and why, with the tokens that were thrown away
     'holdfast_provider_requests_total{provider="work"} 9',
     'holdfast_provider_silences_total{provider="work"} 1',
   ]);
+  assert.match(models.metrics(), /^holdfast_provider_silence_seconds_total\{provider="work"\} \d/m);
 });

@@ -4,9 +4,13 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { test, type TestContext } from "node:test";
+import { createAgent } from "../../../../src/agent/index.ts";
 import { type Model, ModelFailure, type ModelPart } from "../../../../src/agent/model.ts";
 import { createModels, type ProviderModels } from "../../../../src/agent/models/index.ts";
 import { LetGo } from "../../../../src/protocol/let-go.ts";
+import { KeepingClient } from "../../keeping-client.ts";
+import { kindsOf } from "../../told.ts";
+import { TurnHost } from "../../turn-host.ts";
 import { TOOLS } from "../conversation.ts";
 import { type Break, type Cut, CUTS } from "../providers/breaking.ts";
 import { RESPONSES, type Said } from "../providers/formats.ts";
@@ -221,6 +225,36 @@ test("G4: a run that cannot be cancelled is counted", async (t) => {
   await heard;
   await until(() => lineOf(models, "runs_left_total") !== undefined, "it is counted");
   assert.equal(provider.runs.running.length, 1);
+});
+
+test("G4: a run whose server was killed without a line is counted by the next one, whose step begins anew", async (t) => {
+  const provider = await scriptedProvider(t, FLAVOURS.responses, {
+    script: () => ({ text: SAID.text ?? "" }),
+  });
+  for (const resume of [true, false]) {
+    const host = new TurnHost();
+    const client = new KeepingClient(host);
+    client.ask("Which way is the wind?", { model: "work/quill", options: { shownIsFinal: false } });
+    const models = (): ProviderModels =>
+      createModels({
+        providers: { work: { ...provider.config, apiKeyEnv: "KEY", resume } },
+        environment: { KEY: API_KEY },
+      });
+    const [killed, next] = [models(), models()];
+    const { onEvent } = host;
+    host.onEvent = (event, at) => {
+      onEvent(event, at);
+      if (host.runs === 1 && kindsOf([event]).includes("textDelta")) host.lose();
+    };
+    assert.equal(await host.run(createAgent({ models: killed })), false);
+    await host.finish(createAgent({ models: next }));
+    assert.ok(kindsOf(host.messages).includes("stepRestarted"));
+    const counted = 'holdfast_provider_runs_left_total{provider="work"} 1';
+    assert.deepEqual(
+      [lineOf(killed, "runs_left_total"), lineOf(next, "runs_left_total")],
+      [undefined, resume ? counted : undefined],
+    );
+  }
 });
 
 test("a server that closes cancels its runs as well: nothing would read them on", async (t) => {
