@@ -52,6 +52,12 @@ export class PageServer {
     return /^ {2}page +(\S+)$/m.exec(this.#running.stdout())?.[1] ?? "";
   }
 
+  /** Of all streams. */
+  async eventsCommitted(): Promise<number> {
+    const metrics = await (await fetch(`${this.#running.url}/metrics`)).text();
+    return Number(/^holdfast_events_committed_total (\d+)$/m.exec(metrics)?.[1]);
+  }
+
   /** Everything that it has written. */
   get said(): string {
     return this.#running.stdout() + this.#running.stderr();

@@ -6,6 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { repository } from "../docs/entry-points.ts";
@@ -30,10 +31,10 @@ export async function looksAs(name: string, page: Page, but?: string): Promise<v
   const hidden = but === undefined ? null : await page.locator(but).boundingBox();
   const { mean, cell } = await difference(blank, taken, kept(name), hidden);
   await blank.close();
-  assert.ok(
-    mean < MEAN_MAX && cell < CELL_MAX,
-    `${name} differs: ${mean} of ${MEAN_MAX}, ${cell} of ${CELL_MAX}`,
-  );
+  if (mean < MEAN_MAX && cell < CELL_MAX) return;
+  const path = join(tmpdir(), `holdfast-${name}-differs.png`);
+  writeFileSync(path, taken);
+  assert.fail(`${name} differs: ${mean} of ${MEAN_MAX}, ${cell} of ${CELL_MAX}; look at ${path}`);
 }
 
 /** Compared in the browser, which can read pictures: made small, place by place. */
