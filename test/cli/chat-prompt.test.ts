@@ -61,11 +61,23 @@ test("-p: a tool that may not run is exit code 3, one that may runs, and a faili
   const script = "shell echo made > made.txt\nthen\nsay the result";
   const denied = await rig.run(["-p", script]);
   assert.equal(denied.code, 3);
-  assert.match(denied.stdout, /"denied"/);
-  assert.match(denied.stderr, /--allow/);
+  const remedy =
+    "This was not allowed and did not run: no user can be asked here; to allow it, run this again with --allow shell\n";
+  assert.equal(denied.stdout, `The tool's outcome is "denied": ${remedy}`);
+  assert.ok(denied.stderr.endsWith(`\nholdfast: ${remedy}`), denied.stderr);
+  assert.doesNotMatch(denied.stderr, /holdfast\.config\.json|--yes/, "one remedy, and one that works");
   assert.ok(!existsSync(join(rig.workspace, "made.txt")));
   const allowed = await rig.run(["-p", script, "--allow", "shell"]);
   assert.deepEqual([allowed.code, readFileSync(join(rig.workspace, "made.txt"), "utf8")], [0, "made\n"]);
+  const config = join(rig.workspace, "named.json");
+  writeFileSync(config, JSON.stringify({ tools: { approvals: { shell: "deny" } } }));
+  const forbidden = await rig.run(["-p", script, "--allow", "shell", "--config", config]);
+  assert.equal(forbidden.code, 3);
+  assert.match(
+    forbidden.stderr,
+    /\nholdfast: .* did not run: "shell" is denied by tools\.approvals in .*\n$/,
+  );
+  assert.doesNotMatch(forbidden.stderr, /--allow/, "it would not help");
   const failed = await rig.run(["-p", "error rate_limited"]);
   assert.deepEqual([failed.code, failed.stdout], [1, ""]);
   assert.match(failed.stderr, /Failed \(rate_limited\)/);

@@ -74,4 +74,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "-p names two ways to allow a tool that was denied, and one of them does not work here",
+    file: "test/cli/chat-prompt.test.ts",
+    test: "-p: a tool that may not run is exit code 3, one that may runs, and a failing model is 1",
+    patches: [
+      {
+        file: "src/cli/chat/session.ts",
+        from: "ask = unasked,",
+        to: "ask,",
+      },
+    ],
+  },
 ];

@@ -10,10 +10,10 @@ import { given } from "../../protocol/given.ts";
 import type { Screen } from "../terminal.ts";
 import type { ChatSettings } from "./chat-flags.ts";
 import { choose, titleFrom } from "./conversation-list.ts";
-import * as exit from "./exit-codes.ts";
+import { EXIT_DENIED, EXIT_DONE, EXIT_INTERRUPTED, EXIT_NO_SERVER, EXIT_TURN_FAILED } from "./exit-codes.ts";
 import { jsonLine, jsonOf, jsonStatus, type Result } from "./json-line.ts";
 import { watchParts } from "./recent-parts.ts";
-import { safeText } from "./safe-text.ts";
+import { safeLine, safeText } from "./safe-text.ts";
 import type { ServerLink } from "./server-link.ts";
 import type { Session } from "./session.ts";
 import { CONTINUED, plainStatusLine } from "./status-text.ts";
@@ -42,7 +42,7 @@ export async function oneShot(options: OneShotOptions): Promise<number> {
     options.note("A turn of this conversation was cut off; it is ended first.");
     const before = await conversation.resume();
     const end = before === undefined ? undefined : await shoot(before, options);
-    if (end !== undefined && end.exitCode === exit.EXIT_NO_SERVER) return report(end, conversation, options);
+    if (end?.exitCode === EXIT_NO_SERVER) return report(end, conversation, options);
   }
   const model = settings.model === "" ? {} : { model: settings.model };
   const turn = await conversation.send({ text: prompt }, model);
@@ -82,7 +82,10 @@ async function shoot(turn: Turn, options: OneShotOptions): Promise<Shown> {
   function watchTurn(): () => void {
     return watchParts(turn, (parts) => {
       for (const part of parts) {
-        if (part.type === "tool" && part.call.outcome === "denied") hasDenied = true;
+        if (part.type === "tool" && part.call.outcome === "denied") {
+          hasDenied = true;
+          note(`holdfast: ${safeLine(part.call.result ?? "a tool was denied")}`);
+        }
         const json = settings.isJson ? jsonOf(part) : undefined;
         if (json !== undefined) stdout.write(jsonLine(json));
         if (!settings.isJson && stdout.isTTY === true) stream(part);
@@ -114,14 +117,14 @@ async function shoot(turn: Turn, options: OneShotOptions): Promise<Shown> {
   function exitCode({ reason, error }: TurnEnd): number {
     switch (reason) {
       case "completed":
-        return hasDenied ? exit.EXIT_DENIED : exit.EXIT_DONE;
+        return hasDenied ? EXIT_DENIED : EXIT_DONE;
       case "aborted":
-        return exit.EXIT_INTERRUPTED;
+        return EXIT_INTERRUPTED;
       case "failed":
-        return exit.EXIT_TURN_FAILED;
+        return EXIT_TURN_FAILED;
       case "lost":
       case "left":
-        return isOutOfReach || isRefusal(error) ? exit.EXIT_NO_SERVER : exit.EXIT_TURN_FAILED;
+        return isOutOfReach || isRefusal(error) ? EXIT_NO_SERVER : EXIT_TURN_FAILED;
     }
   }
 
@@ -135,9 +138,8 @@ async function shoot(turn: Turn, options: OneShotOptions): Promise<Shown> {
   }, connectMsMax);
   try {
     const end = await turn.ended;
-    const durationMs = options.now() - startedMs;
     const { model } = turn.view;
-    return { end, exitCode: exitCode(end), model, durationMs, hasStreamed };
+    return { end, exitCode: exitCode(end), model, durationMs: options.now() - startedMs, hasStreamed };
   } finally {
     clearTimeout(timer);
     for (const stop of unwatch) stop();
@@ -179,17 +181,14 @@ function report(shown: Shown, conversation: Conversation, options: OneShotOption
     note(
       `holdfast: ${failureLine({ ...failure, retryAfterMs: end.failure?.retryAfterMs }, SCRIPT_REMEDIES)}`,
     );
-  if (exitCode === exit.EXIT_NO_SERVER) note("holdfast: the message is kept; --continue sends it again");
+  if (exitCode === EXIT_NO_SERVER) note("holdfast: the message is kept; --continue sends it again");
   if (failure?.kind === "unauthenticated")
     note("holdfast: set HOLDFAST_API_KEY to an API key of that server");
-  if (exitCode === exit.EXIT_DENIED) {
-    note("holdfast: a tool was not allowed to run; allow it with --allow <tool>, or all with --yes");
-  }
   return exitCode;
 }
 
 function reported(end: TurnEnd, exitCode: number): Result["failure"] {
-  const isOut = exitCode === exit.EXIT_NO_SERVER;
+  const isOut = exitCode === EXIT_NO_SERVER;
   const failure = failureOf(end, isOut ? "the server cannot be reached" : "the turn was lost");
   if (end.reason === "completed" || end.reason === "aborted" || failure === undefined) return null;
   return { kind: failure.kind, message: failure.message };

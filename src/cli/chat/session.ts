@@ -28,7 +28,7 @@ interface SessionOptions {
   readonly closed: readonly string[];
   readonly link: ServerLink;
   readonly toolsConfig: ToolsConfig | undefined;
-  /** Absent: no user can be asked, and what would need it is denied. */
+  /** Absent: no user can be asked. What needs an approval is denied, and the denial names the flag that allows it. */
   readonly ask?: (request: ApprovalRequest, signal: AbortSignal) => Promise<ApprovalAnswer>;
   readonly onQuery: (query: InteractionQuery, signal: AbortSignal) => Promise<QueryAnswer>;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -53,7 +53,12 @@ export async function openSession(options: SessionOptions) {
     },
     tools: settings.hasTools ? (conversations) => openTools(options, directory, conversations) : undefined,
     onQuery: (query, _turn, signal) => onQuery(query, signal),
-    environment: environmentOf(settings.workspace, options.env),
+    environment: {
+      workspace: settings.workspace,
+      operatingSystem: process.platform,
+      shell: options.env["SHELL"] ?? "",
+      timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+    },
   });
   const { conversations, client, tools } = opened;
   return {
@@ -72,8 +77,13 @@ export async function openSession(options: SessionOptions) {
   };
 }
 
+const unasked: SessionOptions["ask"] = async ({ tool }) => ({
+  answer: "no",
+  reason: `no user can be asked here; to allow it, run this again with --allow ${tool}`,
+});
+
 function openTools(
-  { settings, toolsConfig, ask, env, closed }: SessionOptions,
+  { settings, toolsConfig, ask = unasked, env, closed }: SessionOptions,
   directory: string,
   conversations: () => Conversations,
 ): Promise<ToolSet> {
@@ -85,13 +95,4 @@ function openTools(
     env,
     ...given({ config: toolsConfig, ask }),
   });
-}
-
-function environmentOf(workspace: string, env: SessionOptions["env"]) {
-  return {
-    workspace,
-    operatingSystem: process.platform,
-    shell: env["SHELL"] ?? "",
-    timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
-  };
 }
