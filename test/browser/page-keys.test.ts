@@ -162,6 +162,16 @@ test("the page on a phone", { skip, timeout: TEST_MS }, async (t) => {
     await entries.waitFor({ state: "hidden" });
   });
 
+  await t.test("it names no keys, and a finger answers a question", async () => {
+    await tab.say('call write_note {"name":"packing","text":"boots"}');
+    await page.getByRole("button", { name: "Deny" }).waitFor();
+    const named = page.locator("kbd");
+    assert.ok((await named.count()) > 0);
+    for (const key of await named.all()) assert.equal(await key.isVisible(), false, await key.innerHTML());
+    await tab.press("Deny");
+    await tab.is("ended");
+  });
+
   await t.test("the field stays above a keyboard, and nothing is wider than the screen", async () => {
     await page.setViewportSize({ width: 390, height: 400 });
     const [field] = await page.getByLabel("Message", { exact: true }).all();

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { noBrowser } from "./chromium.ts";
 import { HeldProvider } from "./held-provider.ts";
 import { counted, PageServer, Tab, visitor } from "./page-rig.ts";
-import { CELL_MAX, DESK, difference, kept, looksAs, MEAN_MAX, PHONE } from "./pictures.ts";
+import { CELL_MAX, DESK, difference, hold, kept, looksAs, MEAN_MAX, PHONE } from "./pictures.ts";
 import { TEST_MS } from "./waiting.ts";
 
 const skip = noBrowser ?? false;
@@ -41,11 +41,11 @@ test("the page looks as its pictures do", { skip, timeout: TEST_MS }, async (t) 
   await shot("page-chat");
   await tab.page.emulateMedia({ colorScheme: "dark" });
   await shot("page-chat-dark");
-  await tab.page.setViewportSize(PHONE);
+  await hold(tab.page, PHONE);
   await shot("page-phone-dark");
   await tab.page.emulateMedia({ colorScheme: "light" });
   await shot("page-phone");
-  await tab.page.setViewportSize(DESK);
+  await hold(tab.page, DESK);
   await tab.page.keyboard.press("d");
   await tab.is("ended");
 
@@ -66,7 +66,7 @@ test("the page looks as its pictures do", { skip, timeout: TEST_MS }, async (t) 
   await shot("page-stream", ".timeline");
   await tab.page.emulateMedia({ colorScheme: "dark" });
   await shot("page-stream-dark", ".timeline");
-  await tab.page.setViewportSize(PHONE);
+  await hold(tab.page, PHONE);
   await shot("page-stream-phone-dark", ".timeline");
   await tab.page.emulateMedia({ colorScheme: "light" });
   await shot("page-stream-phone", ".timeline");

@@ -18,6 +18,13 @@ export const PHONE = { width: 390, height: 780 };
 export const MEAN_MAX = 6;
 export const CELL_MAX = 90;
 
+/** The page in a hand: small, and touched; or back on a desk with a mouse. */
+export async function hold(page: Page, size: typeof DESK | typeof PHONE): Promise<void> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Emulation.setTouchEmulationEnabled", { enabled: size === PHONE });
+  await page.setViewportSize(size);
+}
+
 const pathOf = (name: string): string => join(repository, "docs/images", `${name}.png`);
 
 export const kept = (name: string): Buffer => readFileSync(pathOf(name));
