@@ -40,7 +40,10 @@ await demo(
 if (process.exitCode === undefined || process.exitCode === 0) {
   const images = join(import.meta.dirname, "../docs/images");
   mkdirSync(images, { recursive: true });
+  // It begins with the first failure: the first screen has something to read, and does not wait for processes to start.
+  const fromMs = written.find(({ text }) => text.includes("1 of "))?.atMs;
+  if (fromMs === undefined) throw new Error("nothing failed");
   const title = `npx holdfast demo, a real run at ${SPEED} times its speed`;
-  const svg = terminalSvg({ title, columns: COLUMNS, rows: ROWS, speed: SPEED, written });
+  const svg = terminalSvg({ title, columns: COLUMNS, rows: ROWS, speed: SPEED, fromMs, written });
   writeFileSync(join(images, "demo.svg"), svg);
 }

@@ -1,7 +1,8 @@
 /**
  * What a program wrote to a terminal, as a moving SVG: text that appears when it was written, and a screen that scrolls.
  *
- * The program only appends: words, line ends and colours, no cursor that moves. The picture plays once and stays at its end; who wants no motion is shown the end.
+ * The program only appends: words, line ends and colours, no cursor that moves. The drawing itself is the end of the recording, and the animation hides what was
+ * not written yet: a renderer without animations, and a reader who wants no motion, see the end. The picture plays once and stays there.
  */
 
 /** What was written at a time. */
@@ -16,6 +17,8 @@ export interface Recording {
   readonly rows: number;
   /** 2: the picture is twice as fast as the program. */
   readonly speed: number;
+  /** The picture begins here: what was written before is there at once. */
+  readonly fromMs: number;
   readonly written: readonly Written[];
 }
 
@@ -45,17 +48,17 @@ const LOOKS: Readonly<Record<number, string>> = {
 
 const STYLE = `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#d7dce2;white-space:pre}
 .b{font-weight:700}.d{fill:#8b949e}.r{fill:#ff7b72}.g{fill:#7ee787}.y{fill:#e3b341}.c{fill:#79c0ff}
-.t{visibility:hidden;animation:t 0s forwards}@keyframes t{to{visibility:visible}}`;
+.t{animation-name:t}@keyframes t{from,to{visibility:hidden}}`;
 
-export function terminalSvg({ title, columns, rows, speed, written }: Recording): string {
+export function terminalSvg({ title, columns, rows, speed, fromMs, written }: Recording): string {
   const runs = runsOf(written);
   const width = Math.ceil(columns * CELL.width) + 2 * PADDING;
   const height = rows * CELL.height + 2 * PADDING + BAR;
-  const seconds = (atMs: number): string => (atMs / 1_000 / speed).toFixed(2);
+  const seconds = (atMs: number): string => (Math.max(0, atMs - fromMs) / 1_000 / speed).toFixed(2);
   const texts = runs.map(({ row, column, look, atMs, text }) => {
     const [x, y] = [(column * CELL.width).toFixed(1), (row + 1) * CELL.height - 5];
-    const delay = `style="animation-delay:${seconds(atMs)}s"`;
-    return `<text x="${x}" y="${y}" class="t ${look}" ${delay}>${escaped(text)}</text>`;
+    const hidden = `style="animation-duration:${seconds(atMs)}s"`;
+    return `<text x="${x}" y="${y}" class="t ${look}" ${hidden}>${escaped(text)}</text>`;
   });
   const lastRow = runs.at(-1)?.row ?? 0;
   const scrolls = scrollsOf(runs, rows).map(
@@ -67,14 +70,14 @@ export function terminalSvg({ title, columns, rows, speed, written }: Recording)
     ([atS, top]) => `${((100 * Number(atS)) / endS).toFixed(2)}%{transform:translateY(-${top}px)}`,
   );
   const motion = `@keyframes s{0%{transform:none}${frames.join("")}100%{transform:translateY(-${end}px)}}
-.s{animation:s ${endS}s step-end forwards}
-@media (prefers-reduced-motion:reduce){.t{visibility:visible;animation:none}.s{animation:none;transform:translateY(-${end}px)}}`;
+.s{animation:s ${endS}s step-end}
+@media (prefers-reduced-motion:reduce){.t,.s{animation:none}}`;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escaped(title)}">
 <style>${STYLE}
 ${motion}</style>
 <rect width="${width}" height="${height}" rx="8" fill="#0d1117"/>
 <text x="${width / 2}" y="21" text-anchor="middle" class="d">${escaped(title)}</text>
-<svg x="${PADDING}" y="${BAR + PADDING}" width="${width - 2 * PADDING}" height="${rows * CELL.height}"><g class="s">
+<svg x="${PADDING}" y="${BAR + PADDING}" width="${width - 2 * PADDING}" height="${rows * CELL.height}"><g class="s" transform="translate(0,-${end})">
 ${texts.join("\n")}
 </g></svg>
 </svg>
