@@ -382,9 +382,9 @@ test("the limits in the manual are those of the code", async () => {
   const mib = (bytes: number): string => `${bytes / 1024 / 1024} MiB`;
   for (const [row, value] of [
     ["a body that is passed on", `${mib(bodyBytesMax)}, ${bodyTimeoutMs / 60_000} min`],
-    ["its answer", mib(answerBytesMax)],
-    ["until its answer begins, between two pieces", `${headMs / 1_000} s, ${silenceMs / 1_000} s`],
-    ["such requests at once", String(atOnceMax)],
+    ["the answer to it", mib(answerBytesMax)],
+    ["until that answer begins, between two pieces of it", `${headMs / 1_000} s, ${silenceMs / 1_000} s`],
+    ["requests passed on at once", String(atOnceMax)],
   ] as const) {
     const line = manual.split("\n").find((each) => each.startsWith(`| ${row} `));
     assert.equal(line?.split("|")[2]?.trim(), value, row);
