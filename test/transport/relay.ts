@@ -4,7 +4,7 @@
  * Real sockets on both sides, so what happens to a connection through it is what happens to one over a network.
  */
 import { once } from "node:events";
-import { connect, createServer, type Server, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 
 export class Relay {
   readonly #server;
@@ -90,39 +90,14 @@ function reset(socket: Socket): void {
   else socket.resetAndDestroy();
 }
 
-/**
- * Until nothing has passed for several rounds: both ends are in this process, so a round is a turn of the event loop and a trip over loopback. On a
- * busy machine the system delivers loopback's bytes late; what was sent before the trip began has been delivered when it ends.
- */
+/** Until nothing has passed for several rounds of the event loop: both ends are in this process. */
 export async function quiet(activity: () => number): Promise<void> {
-  const [near, far] = await loopback();
   let last = activity();
   for (let rounds = 0; rounds < 8; rounds++) {
     await new Promise((resolve) => setTimeout(resolve, 1));
-    near.write("?");
-    await once(near, "data");
     for (let turns = 0; turns < 8; turns++) await new Promise((resolve) => setImmediate(resolve));
     if (activity() === last) continue;
     last = activity();
     rounds = 0;
   }
-  near.destroy();
-  far.destroy();
-}
-
-/** A connection whose far end sends back what it gets. */
-async function loopback(): Promise<readonly [near: Socket, far: Socket]> {
-  const server = createServer({ noDelay: true }, (socket) => void socket.pipe(socket));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("it has no address");
-  const near = connect({ port: address.port, host: "127.0.0.1", noDelay: true });
-  const [far] = await Promise.all([accepted(server), once(near, "connect")]);
-  server.close();
-  return [near, far];
-}
-
-async function accepted(server: Server): Promise<Socket> {
-  return new Promise((resolve) => server.once("connection", resolve));
 }
