@@ -26,16 +26,16 @@ export function stepper(state: State, outputs: StepperOutputs) {
     try {
       const [next, effects] = step(state, input);
       state = next;
-      for (const effect of effects) attempt(() => outputs.carryOut(effect, event));
+      for (const effect of effects) carryOut(effect, event);
     } catch (bug) {
       failed(bug);
     }
   }
 
   /** One failing order must not swallow the next ones: the last may be `stopped`. */
-  function attempt(run: () => void): void {
+  function carryOut(effect: Effect, event: EventFrame | undefined): void {
     try {
-      run();
+      outputs.carryOut(effect, event);
     } catch (bug) {
       failed(bug);
     }

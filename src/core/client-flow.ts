@@ -64,7 +64,7 @@ export function stepOutbox(
   said?: { readonly isClose: boolean; readonly execId: string | undefined },
 ): void {
   const [next, effects] = outbox.step(at.state.outbox, input);
-  at.state = { ...at.state, outbox: next };
+  if (next !== at.state.outbox) at.state = { ...at.state, outbox: next };
   for (const effect of effects) {
     switch (effect.kind) {
       case "journal":
@@ -103,7 +103,7 @@ export function stepCursor(at: Flow, input: cursor.Input): cursor.Effect | undef
 
 export function stepStop(at: Flow, input: stop.Input): void {
   const [next, effects] = stop.step(at.state.stop, input);
-  at.state = { ...at.state, stop: next };
+  if (next !== at.state.stop) at.state = { ...at.state, stop: next };
   for (const effect of effects) {
     if (effect.kind === "journal") order(at, { kind: "abort" });
     else at.effects.push({ kind: "send_abort" });
@@ -112,7 +112,7 @@ export function stepStop(at: Flow, input: stop.Input): void {
 
 export function stepTools(at: Flow, input: tools.Input): void {
   const [next, effects] = tools.step(at.state.tools, input);
-  at.state = { ...at.state, tools: next };
+  if (next !== at.state.tools) at.state = { ...at.state, tools: next };
   for (const effect of effects) {
     switch (effect.kind) {
       case "record":

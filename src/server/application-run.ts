@@ -195,7 +195,8 @@ export class ApplicationRun {
       return Promise.reject(lost);
     }
     // Its length as it is now: the buffer may be handed to another thread meanwhile, which empties it.
-    const length = kept.reduce((sum, { bytes }) => sum + bytes.length, body.length);
+    let { length } = body;
+    for (const { bytes } of kept) length += bytes.length;
     this.#waitingBytes += length;
     if (end !== undefined) this.#hasEnded = true;
     return new Promise((resolve, reject) => {
