@@ -199,13 +199,14 @@ function restarted(state: AnswerState): Result {
 
 function said(state: AnswerState, words: string): Result {
   if (words === "") return [state, []];
-  const { current, shown, owed } = state;
-  const text = current.text === "" && needsGap(state.earlier.text) ? `\n\n${words}` : words;
-  const next = { ...state, current: { ...current, text: current.text + text } };
-  if (state.isDiverged) return [next, []];
+  const { shown, owed } = state;
+  const text = state.current.text === "" && needsGap(state.earlier.text) ? `\n\n${words}` : words;
+  const current = { ...state.current, text: state.current.text + text };
   // Nearly always nothing began anew, and all of it is news.
-  if (owed === "")
-    return [{ ...next, shown: { ...shown, text: shown.text + text } }, [{ kind: "text", text }]];
+  if (owed === "" && !state.isDiverged)
+    return [{ ...state, current, shown: { ...shown, text: shown.text + text } }, [{ kind: "text", text }]];
+  const next = { ...state, current };
+  if (state.isDiverged) return [next, []];
   if (owed.startsWith(text)) return [{ ...next, owed: owed.slice(text.length) }, []];
   if (!text.startsWith(owed)) return diverged(next);
   const news = text.slice(owed.length);
