@@ -303,9 +303,11 @@ export class TurnIo {
 
 /** A caller that does not wait for it hears of it by the next thing that it says or waits for. */
 function quiet<Value>(promise: Promise<Value>): Promise<Value> {
-  promise.catch(() => undefined);
+  promise.catch(ignored);
   return promise;
 }
+
+function ignored(): void {}
 
 function tooLarge(bytes: number): HoldfastError {
   const message = `an event of a turn has ${bytes} bytes, and at most ${LIMITS.eventBytesMax}: put it in a blob`;

@@ -239,9 +239,11 @@ export class ApplicationRun {
 
 /** An application that does not await an event must not bring the process down when it fails. */
 function unwatched<Value>(promise: Promise<Value>): Promise<Value> {
-  promise.catch(() => undefined);
+  promise.catch(ignored);
   return promise;
 }
+
+function ignored(): void {}
 
 /** The host learns of a failed read before the application does. */
 function guarded(logs: LogReader, onFailure: () => void): LogReader {
