@@ -291,6 +291,8 @@ export class TurnIo {
   /** Into the cache, for the next turns of the conversation. */
   cacheLearned(): void {
     const { learned } = this.facts.found;
+    // To empty a map is to make a table for it.
+    if (learned.size === 0) return;
     for (const [id, bytes] of learned) this.#cache.put(this.stream.principal, id, bytes);
     learned.clear();
   }

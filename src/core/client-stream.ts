@@ -98,11 +98,7 @@ export function followed(state: State, input: Input): State | undefined {
   if (phase !== "attached" || degraded || input.connection !== state.connection) return undefined;
   if (clocks.standstills.length > 0) return undefined;
   const { frame, nowMs } = input;
-  const [place, [effect]] = cursor.step(state.cursor, {
-    kind: "event",
-    eventId: frame.eventId,
-    end: undefined,
-  });
+  const [place, [effect]] = cursor.step(state.cursor, frame);
   if (effect?.kind !== "take") return undefined;
   const moved = { kind: "progress", nowMs } as const;
   const [stalls] = stall.step(clocks, moved);
@@ -259,7 +255,7 @@ function received(at: Flow, input: Extract<Input, { kind: "frame" }>): void {
         progress(at, nowMs);
         if (frame.end !== undefined) finish(at, frame.end, undefined);
       } else {
-        follow(at, { kind: "event", eventId: frame.eventId, end: frame.end }, nowMs, random);
+        follow(at, frame, nowMs, random);
       }
       return;
     case "ack":
@@ -269,7 +265,7 @@ function received(at: Flow, input: Extract<Input, { kind: "frame" }>): void {
       acknowledged(at, frame.nextSeqno, nowMs);
       stepStop(at, { kind: "told", aborted: frame.aborted });
       if (frame.aborted) stepTools(at, { kind: "aborted" });
-      if (!at.state.degraded) follow(at, { kind: "heartbeat", eventHead: frame.eventHead }, nowMs, random);
+      if (!at.state.degraded) follow(at, frame, nowMs, random);
       return;
     case "durability_lost":
       // The connection ends with `unavailable` right after; that decides.
