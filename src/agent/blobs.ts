@@ -1,7 +1,7 @@
 /**
  * Blob ids and contents: bytes in a log up to a limit, named by their SHA-256 beyond it.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { create } from "../protocol/message.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { type Content, ContentSchema } from "../protocol/messages.ts";
@@ -10,7 +10,7 @@ import { TurnFailure } from "./turn-failure.ts";
 import { fitsInline, inBlob, inline } from "../turn/content.ts";
 
 export function blobIdOf(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
+  return hash("sha256", bytes);
 }
 
 /** As it can stand in an event: inline, or put to the stream's blobs. */
@@ -39,6 +39,8 @@ export class BlobCache {
   readonly #bytesMax: number;
   /** In order of their last use. */
   readonly #blobs = new Map<string, Uint8Array>();
+  /** Stands before the oldest, from the first that is dropped on: a new one would pass over the places of all that are gone. */
+  #oldest: MapIterator<[string, Uint8Array]> | undefined;
   #bytes = 0;
 
   constructor(bytesMax: number) {
@@ -60,10 +62,12 @@ export class BlobCache {
     // A copy: what is cached must not keep a larger buffer alive.
     this.#blobs.set(name, new Uint8Array(bytes));
     this.#bytes += bytes.length + BLOB_HEAD_BYTES;
-    for (const [oldest, dropped] of this.#blobs) {
-      if (this.#bytes <= this.#bytesMax) return;
+    if (this.#bytes <= this.#bytesMax) return;
+    this.#oldest ??= this.#blobs.entries();
+    for (const [oldest, dropped] of this.#oldest) {
       this.#blobs.delete(oldest);
       this.#bytes -= dropped.length + BLOB_HEAD_BYTES;
+      if (this.#bytes <= this.#bytesMax) return;
     }
   }
 }

@@ -23,7 +23,7 @@ const ARGS_CHARS_MAX = 64_000;
 export function offerOf(request: RunRequest): Offer {
   const kinds = new Set(request.execKinds);
   const isServed = ({ needs }: Pick<(typeof BUILT_IN_TOOLS)[number], "needs">): boolean =>
-    needs.every((group) => group.some((kind) => kinds.has(kind)));
+    kinds.size > 0 && needs.every((group) => group.some((kind) => kinds.has(kind)));
   const builtIns = BUILT_IN_TOOLS.filter(
     (tool) => isServed(tool) || (request.answersQuestions && tool.name === ASK_USER),
   );

@@ -291,6 +291,8 @@ export class TurnIo {
   /** Into the cache, for the next turns of the conversation. */
   cacheLearned(): void {
     const { learned } = this.facts.found;
+    // To empty a map is to make a table for it.
+    if (learned.size === 0) return;
     for (const [id, bytes] of learned) this.#cache.put(this.stream.principal, id, bytes);
     learned.clear();
   }
@@ -303,9 +305,11 @@ export class TurnIo {
 
 /** A caller that does not wait for it hears of it by the next thing that it says or waits for. */
 function quiet<Value>(promise: Promise<Value>): Promise<Value> {
-  promise.catch(() => undefined);
+  promise.catch(ignored);
   return promise;
 }
+
+function ignored(): void {}
 
 function tooLarge(bytes: number): HoldfastError {
   const message = `an event of a turn has ${bytes} bytes, and at most ${LIMITS.eventBytesMax}: put it in a blob`;

@@ -105,7 +105,7 @@ export class Turn {
         if (found.failure !== undefined) return { reason: "failed", failure };
         found.failure = failure;
       }
-      if (!GATHERING.has(decision.kind)) found.fetched.clear();
+      if (found.fetched.size > 0 && !GATHERING.has(decision.kind)) found.fetched.clear();
     }
   }
 

@@ -57,7 +57,7 @@ export function speechOf(unacked: readonly SaidChunk[]) {
     number(seqno: number): void {
       const next = waiting.shift();
       assert(next !== undefined, "a saying waits for its number");
-      unsafe.push({ seqno, ...next });
+      unsafe.push({ ...next, seqno });
       const { body, isClose } = next;
       said.set(seqno, { body, isClose });
     },

@@ -18,36 +18,39 @@ interface StepperOutputs {
   onBug(bug: unknown): void;
 }
 
+interface Item {
+  readonly input: Input;
+  readonly event: EventFrame | undefined;
+}
+
 export function stepper(state: State, outputs: StepperOutputs) {
-  const inputs: { readonly input: Input; readonly event: EventFrame | undefined }[] = [];
+  const items: Item[] = [];
   let isStepping = false;
 
-  function take(input: Input, event: EventFrame | undefined): void {
+  function take({ input, event }: Item): void {
     try {
       const [next, effects] = step(state, input);
       state = next;
-      for (const effect of effects) attempt(() => outputs.carryOut(effect, event));
+      for (const effect of effects) carryOut(effect, event);
     } catch (bug) {
       failed(bug);
     }
   }
 
   /** One failing order must not swallow the next ones: the last may be `stopped`. */
-  function attempt(run: () => void): void {
+  function carryOut(effect: Effect, event: EventFrame | undefined): void {
     try {
-      run();
+      outputs.carryOut(effect, event);
     } catch (bug) {
       failed(bug);
     }
   }
 
-  /** True when the event is delivered and nothing came of it. */
-  function follow(input: Input, event: EventFrame): boolean {
-    const next = followed(state, input);
-    if (next === undefined) {
-      inputs.push({ input, event });
-      return false;
-    }
+  /** What is to be taken: the item, or what came of its event where that took the short way. */
+  function follow(item: Item): Item | undefined {
+    const { input, event } = item;
+    const next = event && followed(state, input);
+    if (event === undefined || next === undefined) return item;
     state = next;
     isStepping = true;
     try {
@@ -56,12 +59,12 @@ export function stepper(state: State, outputs: StepperOutputs) {
       failed(bug);
     }
     isStepping = false;
-    return inputs.length === 0;
+    return items.shift();
   }
 
   function failed(bug: unknown): void {
     outputs.onBug(bug);
-    inputs.push({ input: { kind: "leave" }, event: undefined });
+    items.push({ input: { kind: "leave" }, event: undefined });
   }
 
   return {
@@ -69,13 +72,12 @@ export function stepper(state: State, outputs: StepperOutputs) {
     state: (): State => state,
     isStepping: (): boolean => isStepping,
     put(input: Input, event?: EventFrame): void {
-      if (isStepping || event === undefined) inputs.push({ input, event });
-      else if (follow(input, event)) return;
-      if (isStepping) return;
+      const item = { input, event };
+      if (isStepping) return void items.push(item);
+      let next = follow(item);
+      if (next === undefined) return;
       isStepping = true;
-      for (let next = inputs.shift(); next !== undefined; next = inputs.shift()) {
-        take(next.input, next.event);
-      }
+      for (; next !== undefined; next = items.shift()) take(next);
       isStepping = false;
       outputs.afterSteps();
     },

@@ -91,7 +91,7 @@ export function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: nu
     !isWithinWindow(serverTimeMs, frame, options.retryLookbackWindowMs)
   ) {
     // Without an outcome: the server has the stream still, and a client that asks for it by its name gets it.
-    at.state = { ...at.state, isSkipped: true };
+    at.state.isSkipped = true;
     finish(at, undefined, { code: "stream_ended", message: TOO_OLD });
     return;
   }
@@ -136,7 +136,7 @@ function greetWriter(at: Flow, frame: WelcomeFrame, nowMs: number): void {
 export function lost(at: Flow, loss: Loss): void {
   if (at.state.phase !== "connecting" && at.state.phase !== "attached") return;
   detached(at);
-  at.state = { ...at.state, trouble: { code: loss.code, message: loss.message } };
+  at.state.trouble = { code: loss.code, message: loss.message };
   const decision = decideRetry(at, loss);
   switch (decision.kind) {
     case "connect":
@@ -147,17 +147,16 @@ export function lost(at: Flow, loss: Loss): void {
           message: "the connection broke, and this stream cannot be resumed",
         });
       } else {
-        at.state = { ...at.state, wakeAtMs: decision.atMs };
+        at.state.wakeAtMs = decision.atMs;
       }
       return;
     case "ask":
-      at.state = { ...at.state, phase: "asking" };
+      at.state.phase = "asking";
       at.effects.push({ kind: "ask_credentials" });
       return;
     case "give_up":
       // Whatever else is over, a recorded wish to stop must have reached the server (D3).
-      if (stop.isDue(at.state.stop) && !at.state.attachedAbort)
-        at.state = { ...at.state, wakeAtMs: loss.nowMs };
+      if (stop.isDue(at.state.stop) && !at.state.attachedAbort) at.state.wakeAtMs = loss.nowMs;
       else finish(at, outcomeOf(decision.code), decision);
       return;
   }
@@ -193,5 +192,5 @@ export function wake(at: Flow, nowMs: number): void {
   if (at.state.phase !== "waiting" || at.state.isHeld) return;
   const atMs = earlierRetryMs(at, nowMs);
   if (atMs <= nowMs) connect(at, nowMs);
-  else at.state = { ...at.state, wakeAtMs: Math.min(at.state.wakeAtMs ?? atMs, atMs) };
+  else at.state.wakeAtMs = Math.min(at.state.wakeAtMs ?? atMs, atMs);
 }

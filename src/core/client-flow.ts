@@ -1,7 +1,7 @@
 /**
  * How the client's machine drives its parts within one step.
  *
- * A `Flow` is the step's own scratch: the state so far and the orders so far. Each function here
+ * A `Flow` is the step's own scratch: a copy of the state, which is written into, and the orders so far. Each function here
  * feeds one part and turns what that part wants into orders, so that the routing in
  * `client-stream.ts` reads as what happens, not as plumbing. Nothing of a flow outlives its step.
  */
@@ -19,12 +19,12 @@ import * as stop from "./stop.ts";
 import * as tools from "./tool-journal.ts";
 
 export interface Flow {
-  state: State;
+  state: { -readonly [Part in keyof State]: State[Part] };
   readonly effects: Effect[];
 }
 
 export function flow(state: State): Flow {
-  return { state, effects: [] };
+  return { state: { ...state }, effects: [] };
 }
 
 /** Asks the driver for a record; what depends on it happens when the driver says that it is durable. A client without a journal does it at once. */
@@ -33,7 +33,7 @@ export function order(at: Flow, record: RecordOrder): void {
     recorded(at, record);
     return;
   }
-  at.state = { ...at.state, pending: [...at.state.pending, record] };
+  at.state.pending = [...at.state.pending, record];
   at.effects.push({ kind: "record", order: record, needs: needOf(record) });
 }
 
@@ -64,7 +64,7 @@ export function stepOutbox(
   said?: { readonly isClose: boolean; readonly execId: string | undefined },
 ): void {
   const [next, effects] = outbox.step(at.state.outbox, input);
-  at.state = { ...at.state, outbox: next };
+  at.state.outbox = next;
   for (const effect of effects) {
     switch (effect.kind) {
       case "journal":
@@ -96,14 +96,14 @@ function releaseUnackable(at: Flow): void {
 /** What became of an event or a heartbeat: taken, a gap, or nothing new. */
 export function stepCursor(at: Flow, input: cursor.Input): cursor.Effect | undefined {
   const [next, [effect]] = cursor.step(at.state.cursor, input);
-  at.state = { ...at.state, cursor: next };
+  at.state.cursor = next;
   if (effect?.kind === "take") at.effects.push({ kind: "deliver", eventId: effect.eventId, end: effect.end });
   return effect;
 }
 
 export function stepStop(at: Flow, input: stop.Input): void {
   const [next, effects] = stop.step(at.state.stop, input);
-  at.state = { ...at.state, stop: next };
+  at.state.stop = next;
   for (const effect of effects) {
     if (effect.kind === "journal") order(at, { kind: "abort" });
     else at.effects.push({ kind: "send_abort" });
@@ -112,7 +112,7 @@ export function stepStop(at: Flow, input: stop.Input): void {
 
 export function stepTools(at: Flow, input: tools.Input): void {
   const [next, effects] = tools.step(at.state.tools, input);
-  at.state = { ...at.state, tools: next };
+  at.state.tools = next;
   for (const effect of effects) {
     switch (effect.kind) {
       case "record":
@@ -144,8 +144,7 @@ export function stepStall(
   input: stall.Input,
 ): Extract<stall.Effect, { kind: "reconnect" }> | undefined {
   const [next, effects] = stall.step(at.state.stall, input);
-  // Nearly every event leaves the clocks as they are.
-  if (next !== at.state.stall) at.state = { ...at.state, stall: next };
+  at.state.stall = next;
   for (const effect of effects) {
     if (effect.kind === "report") at.effects.push({ kind: "stall", news: effect.news });
     if (effect.kind === "probe") at.effects.push(heartbeat(at.state));
@@ -156,7 +155,7 @@ export function stepStall(
 
 export function stepRetry(at: Flow, input: Extract<retry.Input, { kind: "progress" | "welcomed" }>): void {
   const [next] = retry.step(at.state.retry, input);
-  at.state = { ...at.state, retry: next };
+  at.state.retry = next;
 }
 
 /** What to do about a lost connection. */
@@ -166,7 +165,7 @@ export function decideRetry(
 ): retry.Effect {
   const [next, [decision]] = retry.step(at.state.retry, { ...loss, kind: "failed" });
   assert(decision !== undefined, "a loss is decided");
-  at.state = { ...at.state, retry: next };
+  at.state.retry = next;
   return decision;
 }
 
@@ -174,7 +173,7 @@ export function decideRetry(
 export function earlierRetryMs(at: Flow, nowMs: number): number {
   const [next, [decision]] = retry.step(at.state.retry, { kind: "wake", nowMs });
   assert(decision?.kind === "connect", "a wish to connect is granted, now or later");
-  at.state = { ...at.state, retry: next };
+  at.state.retry = next;
   return decision.atMs;
 }
 

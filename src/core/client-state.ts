@@ -163,6 +163,8 @@ export const DEFAULTS: Options = {
   allowDegraded: true,
 };
 
+const NOTHING: ReadonlySet<string> = new Set();
+
 export function init(options: Options, beginning: Beginning): State {
   const { journal, role, fresh, autoResume, keepsJournal, peeks = false, nowMs } = beginning;
   const unackedBytes = journal.unacked.map((chunk) => chunk.body.length);
@@ -191,8 +193,8 @@ export function init(options: Options, beginning: Beginning): State {
     headAtWelcome: undefined,
     writerEpoch: 0,
     isClosed: journal.isClosed,
-    considering: new Set(),
-    execsOutside: new Set(),
+    considering: NOTHING,
+    execsOutside: NOTHING,
     snapshotAt: journal.snapshot?.cursor ?? 0,
     pending: [],
     outcome: undefined,

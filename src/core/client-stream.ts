@@ -98,11 +98,7 @@ export function followed(state: State, input: Input): State | undefined {
   if (phase !== "attached" || degraded || input.connection !== state.connection) return undefined;
   if (clocks.standstills.length > 0) return undefined;
   const { frame, nowMs } = input;
-  const [place, [effect]] = cursor.step(state.cursor, {
-    kind: "event",
-    eventId: frame.eventId,
-    end: undefined,
-  });
+  const [place, [effect]] = cursor.step(state.cursor, frame);
   if (effect?.kind !== "take") return undefined;
   const moved = { kind: "progress", nowMs } as const;
   const [stalls] = stall.step(clocks, moved);
@@ -166,13 +162,13 @@ function route(at: Flow, input: Input): void {
     case "snapshot":
       assert(input.through <= at.state.cursor.taken, "a snapshot covers only what was received");
       assert(input.through >= at.state.snapshotAt, "a snapshot never goes back");
-      at.state = { ...at.state, snapshotAt: input.through };
+      at.state.snapshotAt = input.through;
       order(at, { kind: "snapshot", cursor: input.through });
       return;
     case "hold":
       if (at.state.phase !== "attached" || at.state.degraded) return;
       detached(at);
-      at.state = { ...at.state, isHeld: true };
+      at.state.isHeld = true;
       return;
     case "drained":
       unhold(at, input.nowMs);
@@ -188,7 +184,7 @@ function route(at: Flow, input: Input): void {
 function say(at: Flow, bytes: number, isClose: boolean, execId: string | undefined): void {
   assert(maySpeak(at.state, bytes, isClose), "the driver waits for room");
   const seqno = at.state.outbox.next;
-  at.state = { ...at.state, isClosed: isClose };
+  at.state.isClosed = isClose;
   stepOutbox(at, { kind: "submit", bytes }, { isClose, execId });
   if (execId !== undefined) stepTools(at, { kind: "answered", execId, seqno });
 }
@@ -196,7 +192,7 @@ function say(at: Flow, bytes: number, isClose: boolean, execId: string | undefin
 function allRecorded(at: Flow, count: number, nowMs: number): void {
   assert(count <= at.state.pending.length, "only what was ordered is recorded");
   const done = at.state.pending.slice(0, count);
-  at.state = { ...at.state, pending: at.state.pending.slice(count) };
+  at.state.pending = at.state.pending.slice(count);
   for (const one of done) recorded(at, one, nowMs);
 }
 
@@ -215,7 +211,7 @@ function asked(at: Flow, request: ServerRequest, nowMs: number): void {
   if (at.state.role !== "writer" || at.state.isClosed) return;
   if (request.kind === "exec") {
     // The application got it as an event like any other: it is in its hands, however long it takes.
-    at.state = { ...at.state, execsOutside: new Set(at.state.execsOutside).add(request.id) };
+    at.state.execsOutside = new Set(at.state.execsOutside).add(request.id);
   } else if (!at.state.considering.has(nameOfRequest(request))) {
     stepStall(at, { kind: "asked", request, nowMs });
   }
@@ -226,7 +222,7 @@ function answered(at: Flow, request: ServerRequest): void {
   if (request.kind !== "exec") return;
   const execsOutside = new Set(at.state.execsOutside);
   execsOutside.delete(request.id);
-  at.state = { ...at.state, execsOutside };
+  at.state.execsOutside = execsOutside;
 }
 
 /** A question that waits for a person is no stall. */
@@ -234,7 +230,7 @@ function consider(at: Flow, { id, isOver }: Extract<Input, { kind: "considering"
   const considering = new Set(at.state.considering);
   if (isOver) considering.delete(id);
   else considering.add(id);
-  at.state = { ...at.state, considering };
+  at.state.considering = considering;
   const request = at.state.stall.unanswered.find((one) => nameOfRequest(one) === id);
   if (request !== undefined && !isOver) stepStall(at, { kind: "taken_up", request });
 }
@@ -259,7 +255,7 @@ function received(at: Flow, input: Extract<Input, { kind: "frame" }>): void {
         progress(at, nowMs);
         if (frame.end !== undefined) finish(at, frame.end, undefined);
       } else {
-        follow(at, { kind: "event", eventId: frame.eventId, end: frame.end }, nowMs, random);
+        follow(at, frame, nowMs, random);
       }
       return;
     case "ack":
@@ -269,7 +265,7 @@ function received(at: Flow, input: Extract<Input, { kind: "frame" }>): void {
       acknowledged(at, frame.nextSeqno, nowMs);
       stepStop(at, { kind: "told", aborted: frame.aborted });
       if (frame.aborted) stepTools(at, { kind: "aborted" });
-      if (!at.state.degraded) follow(at, { kind: "heartbeat", eventHead: frame.eventHead }, nowMs, random);
+      if (!at.state.degraded) follow(at, frame, nowMs, random);
       return;
     case "durability_lost":
       // The connection ends with `unavailable` right after; that decides.
@@ -316,7 +312,7 @@ function tick(at: Flow, nowMs: number, random: number): void {
       });
       return;
     case "attached": {
-      at.state = { ...at.state, wakeAtMs: nowMs + at.state.options.heartbeatIntervalMs };
+      at.state.wakeAtMs = nowMs + at.state.options.heartbeatIntervalMs;
       const verdict = stepStall(at, { kind: "tick", nowMs });
       if (verdict === undefined) {
         keepServerTime(at, nowMs);
@@ -340,7 +336,7 @@ function tick(at: Flow, nowMs: number, random: number): void {
 
 function unhold(at: Flow, nowMs: number): void {
   if (!at.state.isHeld) return;
-  at.state = { ...at.state, isHeld: false };
+  at.state.isHeld = false;
   wake(at, nowMs);
 }
 

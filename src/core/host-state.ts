@@ -128,7 +128,10 @@ export type Effect =
 
 export type Step = readonly [State, readonly Effect[]];
 
-const NOTHING: CommitShape = { chunkCount: 0, eventCount: 0, change: {} };
+/** Of what only adds to the logs: nearly every event. */
+export const NO_CHANGE: StateChange = {};
+const NOTHING: CommitShape = { chunkCount: 0, eventCount: 0, change: NO_CHANGE };
+const NOBODY: State["attached"] = new Map();
 
 export function init(
   options: Options,
@@ -146,7 +149,7 @@ export function init(
     isGathering: false,
     inbox: inbox.init(stored.nextSeqno, macs, stored.closed),
     life: life.init(stored.aborted, stored.end),
-    attached: new Map(),
+    attached: NOBODY,
     // A host that finds a stream aborted and not ended owes it an end.
     graceUntilMs: stored.aborted && stored.end === undefined ? 0 : undefined,
     stall: turnStall.init(options.stall),
@@ -337,7 +340,7 @@ export function stage(state: State, chunkCount: number, eventCount: number, chan
     waiting: {
       chunkCount: waiting.chunkCount + chunkCount,
       eventCount: waiting.eventCount + eventCount,
-      change: { ...waiting.change, ...change },
+      change: change === NO_CHANGE ? waiting.change : { ...waiting.change, ...change },
     },
   };
 }
@@ -393,5 +396,5 @@ export function drop(state: State, reason: DropReason): Step {
     );
   }
   for (const news of turnStall.letGo(state.stall)) effects.push({ kind: "stall", news });
-  return [{ ...state, attached: new Map(), dropped: true }, [...effects, { kind: "dropped", reason }]];
+  return [{ ...state, attached: NOBODY, dropped: true }, [...effects, { kind: "dropped", reason }]];
 }

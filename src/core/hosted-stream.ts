@@ -23,6 +23,7 @@ import {
   hasWriter,
   heard,
   heartbeatTo,
+  NO_CHANGE,
   put,
   refuse,
   reported,
@@ -145,10 +146,12 @@ function abort(state: State, nowMs: number): Step {
 
 function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
   const { connection, frame, nowMs } = input;
-  const replaced = [...state.attached].filter(
-    ([, one]) => frame.role === "writer" && one.role === "writer" && one.journalId === frame.journalId,
-  );
-  const readers = [...state.attached.values()].filter((one) => one.role === "reader").length;
+  const replaced: number[] = [];
+  let readers = 0;
+  for (const [number, one] of state.attached) {
+    if (one.role === "reader") readers++;
+    else if (frame.role === "writer" && one.journalId === frame.journalId) replaced.push(number);
+  }
   const admission = admit(frame, state.staged, state.durable, readers);
   if (admission.kind === "refuse") {
     // A client that is turned away for good does not reconnect to see whether its abort was recorded.
@@ -157,8 +160,8 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
     return refuse(state, connection, admission.code, admission.message);
   }
 
-  let next = replaced.reduce((left, [old]) => detach(left, old), state);
-  const effects: Effect[] = replaced.map(([old]) => ({ kind: "disconnect", connection: old }));
+  let next = replaced.reduce((left, old) => detach(left, old), state);
+  const effects: Effect[] = replaced.map((old) => ({ kind: "disconnect", connection: old }));
   if (admission.kind === "new_writer") {
     const [begun, told] = beginWriter(next, admission, next.staged.writerEpoch + 1);
     next = begun;
@@ -260,29 +263,21 @@ function chunk(state: State, input: Omit<Extract<Input, { kind: "chunk" }>, "kin
 }
 
 function lifeStep(state: State, input: life.Input): Step {
-  const [next, effects] = life.step(state.life, input);
-  let staged: State = { ...state, life: next };
-  const out: Effect[] = [];
-  for (const effect of effects) {
-    switch (effect.kind) {
-      case "record_abort":
-        staged = stage(staged, 0, 0, { aborted: true });
-        out.push({ kind: "tell_abort" });
-        break;
-      case "record_event":
-        staged = stage(staged, 0, 1, {});
-        out.push({ kind: "stage_event", end: undefined });
-        break;
-      case "record_end":
-        staged = stage(staged, 0, 1, { end: effect.reason });
-        out.push({ kind: "stage_event", end: effect.reason });
-        break;
-      case "refuse":
-        out.push({ kind: "refuse_event" });
-        break;
-    }
+  const [next, [effect]] = life.step(state.life, input);
+  // An event leaves a life as it is.
+  const lived = next === state.life ? state : { ...state, life: next };
+  switch (effect?.kind) {
+    case undefined:
+      return [lived, []];
+    case "record_abort":
+      return [stage(lived, 0, 0, { aborted: true }), [{ kind: "tell_abort" }]];
+    case "record_event":
+      return [stage(lived, 0, 1, NO_CHANGE), [{ kind: "stage_event", end: undefined }]];
+    case "record_end":
+      return [stage(lived, 0, 1, { end: effect.reason }), [{ kind: "stage_event", end: effect.reason }]];
+    case "refuse":
+      return [lived, [{ kind: "refuse_event" }]];
   }
-  return [staged, out];
 }
 
 function committed(state: State, nowMs: number): Step {

@@ -107,18 +107,16 @@ export function step(state: State, input: Input): Step {
       const unanswered = state.unanswered.map((request) => ({ ...request, sinceMs: nowMs }));
       const fresh = { ...state, attached: true, silenceMs, heardMs: nowMs, progressMs: nowMs, unanswered };
       const standstills = state.standstills.map((one) => ({ ...one, isCurrent: false }));
-      return over({ ...fresh, standstills }, "silence", nowMs);
+      return over({ ...fresh, standstills }, ["silence"], nowMs);
     }
     case "detached":
       return [{ ...state, attached: false }, []];
     case "heard":
-      return over({ ...state, heardMs: input.nowMs }, "silence", input.nowMs);
+      return over({ ...state, heardMs: input.nowMs }, ["silence"], input.nowMs);
     case "progress": {
       const { nowMs } = input;
       const moved = { ...state, heardMs: nowMs, progressMs: nowMs, movedMs: nowMs };
-      const [heard, effects] = over(moved, "silence", nowMs);
-      const [next, more] = over(heard, "no_progress", nowMs);
-      return [next, [...effects, ...more]];
+      return over(moved, ["silence", "no_progress"], nowMs);
     }
     case "owed":
       return owed(state, input.owed, input.nowMs);
@@ -142,13 +140,14 @@ export function step(state: State, input: Input): Step {
 
 /** Comes after every step of the client: also the moment to see that a request was taken up. */
 function owed(state: State, isOwed: boolean, nowMs: number): Step {
+  if (isOwed === state.owed && state.standstills.length === 0) return [state, []];
   const named = state.standstills.find(({ clock }) => clock === "unanswered")?.stuck;
   const isTakenUp = !state.unanswered.some((request) => nameOfRequest(request) === named);
-  const [next, effects] = isTakenUp ? over(state, "unanswered", nowMs) : [state, []];
+  const [next, effects] = isTakenUp ? over(state, ["unanswered"], nowMs) : [state, []];
   if (isOwed === state.owed) return [next, effects];
   // The clock starts when something becomes owed, not when the last thing happened.
   const changed = { ...next, owed: isOwed, progressMs: nowMs, movedMs: nowMs };
-  const [settled, more] = isOwed ? [changed, []] : over(changed, "no_progress", nowMs);
+  const [settled, more] = isOwed ? [changed, []] : over(changed, ["no_progress"], nowMs);
   return [settled, [...effects, ...more]];
 }
 
@@ -205,13 +204,15 @@ function clocksOf(state: State) {
   return [silence, ...(state.owed ? [progress] : []), ...(answer === undefined ? [] : [answer])];
 }
 
-function over(state: State, clock: Clock, nowMs: number): Step {
-  const standstill = state.standstills.find((one) => one.clock === clock);
-  if (standstill === undefined) return [state, []];
-  const news = resumed(standstill, nowMs);
-  return [{ ...state, standstills: without(state, clock) }, [{ kind: "report", news }]];
-}
-
-function without(state: State, clock: Clock): readonly Noticed[] {
-  return state.standstills.filter((one) => one.clock !== clock);
+function over(state: State, clocks: readonly Clock[], nowMs: number): Step {
+  const { standstills } = state;
+  // Nearly always nothing stands still.
+  if (standstills.length === 0) return [state, []];
+  const done = clocks.flatMap((clock) => standstills.filter((one) => one.clock === clock));
+  if (done.length === 0) return [state, []];
+  const left = standstills.filter((one) => !done.includes(one));
+  return [
+    { ...state, standstills: left },
+    done.map((one) => ({ kind: "report", news: resumed(one, nowMs) })),
+  ];
 }

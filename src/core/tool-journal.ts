@@ -180,9 +180,9 @@ function cancels(state: State, hands: readonly Hand[]): readonly Effect[] {
 
 /** Whether an exec of this writer still has no result. */
 export function hasOpen(state: State): boolean {
-  return [...state.entries.values()].some(
-    (entry) => entry.resultSeqno === undefined && entry.eventId > state.sinceEvent,
-  );
+  for (const entry of state.entries.values())
+    if (entry.resultSeqno === undefined && entry.eventId > state.sinceEvent) return true;
+  return false;
 }
 
 function requested(state: State, input: Extract<Input, { kind: "requested" }>): Step {

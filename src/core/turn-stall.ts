@@ -89,13 +89,17 @@ export type Input =
 
 type Step = readonly [State, readonly StallNews[]];
 
+/** Of nearly every stream, all the time. */
+const NO_REQUESTS: State["requests"] = new Map();
+const NO_NAMES: State["early"] = new Set();
+
 export function init(options: Options): State {
   return {
     options,
     movedMs: undefined,
     tickedMs: undefined,
-    requests: new Map(),
-    early: new Set(),
+    requests: NO_REQUESTS,
+    early: NO_NAMES,
     standstills: [],
   };
 }
@@ -133,7 +137,7 @@ function logged(state: State, { asked, answered, nowMs }: Extract<Input, { kind:
 }
 
 function tick(before: State, turn: Turn, nowMs: number): Step {
-  if (!turn.isRunning) return [{ ...before, standstills: [], requests: new Map() }, letGo(before)];
+  if (!turn.isRunning) return [{ ...before, standstills: [], requests: NO_REQUESTS }, letGo(before)];
   // A host that slept does not judge: what it did not see in the meantime is still on its way to it.
   const hasSlept = before.tickedMs === undefined || nowMs - before.tickedMs > before.options.unansweredMs;
   const state = { ...prune(before, turn), tickedMs: nowMs, movedMs: hasSlept ? nowMs : before.movedMs };

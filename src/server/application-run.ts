@@ -195,7 +195,8 @@ export class ApplicationRun {
       return Promise.reject(lost);
     }
     // Its length as it is now: the buffer may be handed to another thread meanwhile, which empties it.
-    const length = kept.reduce((sum, { bytes }) => sum + bytes.length, body.length);
+    let { length } = body;
+    for (const { bytes } of kept) length += bytes.length;
     this.#waitingBytes += length;
     if (end !== undefined) this.#hasEnded = true;
     return new Promise((resolve, reject) => {
@@ -238,9 +239,11 @@ export class ApplicationRun {
 
 /** An application that does not await an event must not bring the process down when it fails. */
 function unwatched<Value>(promise: Promise<Value>): Promise<Value> {
-  promise.catch(() => undefined);
+  promise.catch(ignored);
   return promise;
 }
+
+function ignored(): void {}
 
 /** The host learns of a failed read before the application does. */
 function guarded(logs: LogReader, onFailure: () => void): LogReader {

@@ -73,28 +73,21 @@ export function serverConnection(
       const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
       if (found.kind === "degraded") {
         target = degradedStream(context, name, wire, frame.firstChunk);
-      } else if (found.kind === "followed") {
-        const { followed } = found;
-        if (followed.isDropped)
-          throw new HoldfastError("unavailable", "the stream has just moved; reconnect");
-        target = {
-          received: (next) => followed.received(number, next),
-          drained: () => followed.drained(number),
-          closed: () => followed.closed(number),
-        };
-        isHosted = true;
-        followed.attach({ connection: number, conversation: meta.conversation }, wire, frame);
       } else {
-        const { hosted, resumed } = found;
-        if (hosted.isDropped) throw new HoldfastError("unavailable", "the stream has just moved; reconnect");
+        const stream = found.kind === "followed" ? found.followed : found.hosted;
+        if (stream.isDropped) throw new HoldfastError("unavailable", "the stream has just moved; reconnect");
         target = {
-          received: (next) => hosted.received(number, next),
-          drained: () => hosted.drained(number),
-          closed: () => hosted.closed(number),
+          received: (next) => stream.received(number, next),
+          drained: () => stream.drained(number),
+          closed: () => stream.closed(number),
         };
         isHosted = true;
-        hosted.attach({ connection: number, conversation: meta.conversation }, wire, frame, resumed);
-        hosted.dropUnborn();
+        const attaching = { connection: number, conversation: meta.conversation };
+        if (found.kind === "followed") found.followed.attach(attaching, wire, frame);
+        else {
+          found.hosted.attach(attaching, wire, frame, found.resumed);
+          found.hosted.dropUnborn();
+        }
       }
       for (const waiting of early?.splice(0) ?? []) target.received(waiting);
     } catch (cause) {

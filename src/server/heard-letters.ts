@@ -58,8 +58,7 @@ export class HeardLetters {
 
   /** For the commit that is about to be made: it deals with all that were heard. */
   committing(): { readonly letters?: readonly number[] } {
-    const letters = this.#numbers.splice(0);
-    return letters.length === 0 ? {} : { letters };
+    return this.#numbers.length === 0 ? {} : { letters: this.#numbers.splice(0) };
   }
 
   /** No commit is under way or waits: whatever was heard said nothing new. What stays is found again, and says nothing new then either. */

@@ -47,6 +47,7 @@ export class HostedConversation {
 
   /** What a commit with the events up to this one stores. */
   committing(eventId: number): { readonly blobs?: readonly SealedBlob[] } {
+    if (this.#waiting.length === 0) return {};
     const after = this.#waiting.findIndex((waiting) => waiting.eventId > eventId);
     const taken = this.#waiting.splice(0, after === -1 ? this.#waiting.length : after);
     if (taken.length === 0) return {};

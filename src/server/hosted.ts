@@ -235,10 +235,9 @@ export class HostedStream {
   }
 
   #put(item: Item): void {
-    this.#items.push(item);
-    if (this.#isStepping) return;
+    if (this.#isStepping) return void this.#items.push(item);
     this.#isStepping = true;
-    for (let next = this.#items.shift(); next !== undefined; next = this.#items.shift()) this.#step(next);
+    for (let next: Item | undefined = item; next !== undefined; next = this.#items.shift()) this.#step(next);
     this.#isStepping = false;
     this.#outgoing.flush();
   }

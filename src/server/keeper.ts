@@ -97,7 +97,7 @@ export function createKeeper(
       if (stored === undefined && meta.payer !== undefined)
         throw new HoldfastError("unavailable", "the store is down; reconnect");
       if (stored?.kind === "absent") return make(meta, attach, stored, askedMs);
-      if (decide(meta, attach, stored, 0) === "degrade") return { kind: "degraded" };
+      if (decide(meta, attach, stored, 0).kind === "degrade") return { kind: "degraded" };
       const isRead = stored?.kind === "live" && following?.needsHost(meta, attach, stored.state) === false;
       const claimed = isRead ? ({ kind: "held" } as const) : await context.store.claim(name, lease);
       if (claimed.kind === "held") {
@@ -149,10 +149,8 @@ export function createKeeper(
     askedMs: number,
   ): Promise<FoundStream> {
     if (meta.payer !== undefined) await context.admit?.(meta, meta.payer);
-    if (meta.countsItself === true) {
-      decide(meta, attach, absent, 0);
-      return create(meta, attach, askedMs);
-    }
+    if (meta.countsItself === true)
+      return create(meta, attach, askedMs, decide(meta, attach, absent, 0).keyCheck);
     const { principal } = meta;
     const others = making.get(principal) ?? 0;
     making.set(principal, others + 1);
@@ -164,8 +162,9 @@ export function createKeeper(
     try {
       const counted = await countOpen(principal);
       const stored = counted === undefined ? undefined : absent;
-      const isDegraded = decide(meta, attach, stored, others + (counted ?? 0)) === "degrade";
-      const found = isDegraded ? ({ kind: "degraded" } as const) : await create(meta, attach, askedMs);
+      const { kind, keyCheck } = decide(meta, attach, stored, others + (counted ?? 0));
+      const found =
+        kind === "degrade" ? ({ kind: "degraded" } as const) : await create(meta, attach, askedMs, keyCheck);
       // The store counts it from then on.
       if (found.kind === "hosted") void found.hosted.born.then(over);
       else over();
@@ -180,9 +179,9 @@ export function createKeeper(
     meta: AcceptedMeta,
     { fresh: isNew }: AttachFrame,
     askedMs: number,
+    keyCheck: Uint8Array,
   ): Promise<FoundStream> {
     if (meta.conversation !== undefined) await conversations?.checkRoom(meta.principal);
-    const keyCheck = context.sealing.keyCheck(meta.streamKey);
     const conversationCheck = meta.conversation && context.sealing.keyCheck(meta.conversation.key);
     const state = newStreamState(keyCheck, askedMs, FIRST_HOST_EPOCH, conversationCheck);
     return host(meta, state, askedMs, { keyCheck, conversationCheck, host: lease, isNew });

@@ -5,7 +5,7 @@
  *
  * Invariant: each event and each chunk counts once, however often an application reads it.
  */
-import type { Input } from "../core/turn-stall.ts";
+import type { Asked, Input } from "../core/turn-stall.ts";
 import { answerIn, requestIn } from "../protocol/request-codec.ts";
 import type { LoggedChunk, LoggedEvent, LogReader } from "./stream-logs.ts";
 
@@ -16,10 +16,11 @@ export function requestsIn(
   events: readonly Pick<LoggedEvent, "eventId" | "body">[],
   chunks: readonly Pick<LoggedChunk, "body">[],
 ): Logged | undefined {
-  const asked = events.flatMap(({ eventId, body }) => {
+  const asked: Asked[] = [];
+  for (const { eventId, body } of events) {
     const request = requestIn(body);
-    return request === undefined ? [] : [{ ...request, eventId }];
-  });
+    if (request !== undefined) asked.push({ ...request, eventId });
+  }
   const answered = chunks.flatMap(({ body }) => answerIn(body) ?? []);
   return asked.length + answered.length === 0 ? undefined : { asked, answered };
 }

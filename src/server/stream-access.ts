@@ -19,37 +19,33 @@ const VAIN_STREAMS_MAX = 10_000;
 
 const NO_BYTES = new Uint8Array();
 
-/** Decides what an attach means for what the store has; throws the refusal. */
+/** Decides what an attach means for what the store has; throws the refusal. Says the check of the stream key, which a stream is made with. */
 export type Decide = (
   meta: AcceptedMeta,
   attach: AttachFrame,
   stored: Live | Gone | Absent | undefined,
   openStreams: number,
-) => "create" | "go_on" | "degrade";
+) => { readonly kind: "create" | "go_on" | "degrade"; readonly keyCheck: Uint8Array };
 
 export function streamAccess(context: Pick<HostContext, "sealing" | "clock">): Decide {
   const vain = new Map<string, budget.State>();
 
-  function decide(
-    meta: AcceptedMeta,
-    attach: AttachFrame,
-    stored: Live | Gone | Absent | undefined,
-    openStreams: number,
-  ): "create" | "go_on" | "degrade" {
+  const decide: Decide = (meta, attach, stored, openStreams) => {
     checkVain(meta);
-    const finding = findStream(attach, compare(meta, stored), openStreams);
-    if (finding.kind !== "refuse") return finding.kind;
+    const keyCheck = context.sealing.keyCheck(meta.streamKey);
+    const finding = findStream(attach, compare(meta, keyCheck, stored), openStreams);
+    if (finding.kind !== "refuse") return { kind: finding.kind, keyCheck };
     if (finding.code === "not_found") countVain(meta);
     throw new HoldfastError(finding.code, finding.message);
-  }
+  };
 
   /** Compares a key in every case, so that the time taken tells nothing (E1). */
   function compare(
-    { streamKey, conversation }: AcceptedMeta,
+    { conversation }: AcceptedMeta,
+    presented: Uint8Array,
     stored: Live | Gone | Absent | undefined,
   ): Found {
     const { sealing } = context;
-    const presented = sealing.keyCheck(streamKey);
     const kept =
       stored?.kind === "live" ? stored.state.keyCheck : stored?.kind === "gone" ? stored.keyCheck : presented;
     const isStreamKey = sealing.equal(presented, kept);

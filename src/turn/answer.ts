@@ -29,6 +29,7 @@ import { cleanUsage, isCounted, NO_USAGE, sumOf, type Usage } from "./usage.ts";
 import { spokenIn } from "./messages.ts";
 
 const NOTHING: Said = { text: "", reasoning: "" };
+const NO_EXECS: AnswerState["awaited"] = new Map();
 
 export interface AnswerState {
   /** Of the steps of this answer that are complete. */
@@ -71,7 +72,7 @@ export function initAnswer(): AnswerState {
     attempt: 0,
     thought: "",
     servedBy: "",
-    awaited: new Map(),
+    awaited: NO_EXECS,
     calls: [],
     usage: NO_USAGE,
     finish: FinishReason.UNSPECIFIED,
@@ -152,7 +153,7 @@ function updated(
       return restarted({ ...begun(state, eventId), step: message.value.step });
     case "stepContinued":
       // Calls that were written behind the text are made anew.
-      return [{ ...state, awaited: new Map(), calls: [] }, []];
+      return [{ ...state, awaited: NO_EXECS, calls: [] }, []];
     case "stepFallback":
       return [{ ...state, servedBy: message.value.model }, []];
     case "toolCallStarted":
@@ -180,8 +181,16 @@ function updated(
 }
 
 function begun(state: AnswerState, attempt: number): AnswerState {
-  const anew = { current: NOTHING, servedBy: "", awaited: new Map(), calls: [] };
-  return { ...state, isStepOpen: true, attempt, thought: "", ...anew };
+  return {
+    ...state,
+    current: NOTHING,
+    isStepOpen: true,
+    attempt,
+    thought: "",
+    servedBy: "",
+    awaited: NO_EXECS,
+    calls: [],
+  };
 }
 
 function restarted(state: AnswerState): Result {
@@ -190,13 +199,14 @@ function restarted(state: AnswerState): Result {
 
 function said(state: AnswerState, words: string): Result {
   if (words === "") return [state, []];
-  const { current, shown, owed } = state;
-  const text = current.text === "" && needsGap(state.earlier.text) ? `\n\n${words}` : words;
-  const next = { ...state, current: { ...current, text: current.text + text } };
-  if (state.isDiverged) return [next, []];
+  const { shown, owed } = state;
+  const text = state.current.text === "" && needsGap(state.earlier.text) ? `\n\n${words}` : words;
+  const current = { ...state.current, text: state.current.text + text };
   // Nearly always nothing began anew, and all of it is news.
-  if (owed === "")
-    return [{ ...next, shown: { ...shown, text: shown.text + text } }, [{ kind: "text", text }]];
+  if (owed === "" && !state.isDiverged)
+    return [{ ...state, current, shown: { ...shown, text: shown.text + text } }, [{ kind: "text", text }]];
+  const next = { ...state, current };
+  if (state.isDiverged) return [next, []];
   if (owed.startsWith(text)) return [{ ...next, owed: owed.slice(text.length) }, []];
   if (!text.startsWith(owed)) return diverged(next);
   const news = text.slice(owed.length);
@@ -261,8 +271,7 @@ function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8A
 /** The step's text is whole: it becomes part of the answer. */
 function closed(state: AnswerState): Result {
   const [next, parted] = state.owed === "" ? [state, []] : diverged(state);
-  const rest = { current: NOTHING, shown: NOTHING, isStepOpen: false };
-  return [{ ...next, ...rest, earlier: wordsOf(next) }, parted];
+  return [{ ...next, earlier: wordsOf(next), current: NOTHING, shown: NOTHING, isStepOpen: false }, parted];
 }
 
 /** All of the answer so far. */

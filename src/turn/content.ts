@@ -30,10 +30,12 @@ export function bytesIn(content: Content | undefined): Uint8Array | undefined {
   return content?.content.case === "inline" ? content.content.value : undefined;
 }
 
+const decoder = new TextDecoder();
+
 /** The bytes as text; undefined when they are in a blob, or there are none. */
 export function textIn(content: Content | undefined): string | undefined {
   const bytes = bytesIn(content);
-  return bytes === undefined ? undefined : new TextDecoder().decode(bytes);
+  return bytes === undefined ? undefined : decoder.decode(bytes);
 }
 
 /** The blob that has the bytes. */

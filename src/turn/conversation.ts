@@ -54,14 +54,20 @@ function readEarlier(facts: Facts, request: RunRequest): Decision | undefined {
   const { conversation, idOf } = facts.found;
   if (conversation.earlier !== undefined) return undefined;
   const { conversationState, history, preFetchedBlobs } = request;
+  // What an earlier run has said is durable with its first event.
+  const isFirst = serverKeeps(facts) && (facts.found.pastHead ?? 0) === 0;
+  /** What came with the request and is the server's to keep. */
+  const unstored: KeptBlob[] = [];
   for (const { blobId, blobData } of preFetchedBlobs) {
     const id = hexOf(blobId);
-    if (facts.found.inHand.has(id)) continue;
-    if (idOf(blobData) !== id)
-      return endFailed("invalid_request", `the blob ${id} was sent with other bytes`);
-    learn(facts.found, id, blobData);
+    if (!facts.found.inHand.has(id)) {
+      if (idOf(blobData) !== id)
+        return endFailed("invalid_request", `the blob ${id} was sent with other bytes`);
+      learn(facts.found, id, blobData);
+    }
+    if (isFirst && !facts.found.stored.has(id))
+      unstored.push({ id, bytes: blobData, kind: BlobKind.MESSAGE });
   }
-  const unstored = unstoredOf(facts, request);
   if (unstored.length > 0) return { kind: "keep", blobs: unstored };
   const list = messageIds(conversationState);
   const count = countOf(list);
@@ -85,15 +91,6 @@ function readEarlier(facts: Facts, request: RunRequest): Decision | undefined {
   conversation.earlier = earlier;
   for (const message of earlier) noteFiles(conversation, message);
   return undefined;
-}
-
-/** What came with the request and is the server's to keep. What an earlier run has said is durable with its first event. */
-function unstoredOf(facts: Facts, { preFetchedBlobs }: RunRequest): readonly KeptBlob[] {
-  const { found } = facts;
-  if (!serverKeeps(facts) || (found.pastHead ?? 0) > 0) return [];
-  return preFetchedBlobs
-    .map(({ blobId, blobData }) => ({ id: hexOf(blobId), bytes: blobData, kind: BlobKind.MESSAGE }))
-    .filter(({ id }) => !found.stored.has(id));
 }
 
 function noteFiles({ files }: Conversation, { content }: ChatMessage): void {

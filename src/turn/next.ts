@@ -36,6 +36,8 @@ export interface TurnLimits extends Backoff {
   readonly readBytesMax: number;
 }
 
+const decoder = new TextDecoder();
+
 /** In one event (E8); a longer one would not be a summary. */
 const SUMMARY_CHARS_MAX = 64_000;
 
@@ -187,7 +189,7 @@ function begin(facts: Facts, request: RunRequest, plans: Plans, place: StepPlace
     return { kind: "run_command", place, call: shellCall(action.value) };
   const reader = new Reader(facts);
   const messages = promptOf(facts.found.conversation);
-  const given = new TextDecoder().decode(reader.read(request.systemPrompt));
+  const given = decoder.decode(reader.read(request.systemPrompt));
   const named = [...facts.found.conversation.files];
   const files = new Map(named.map((blobId) => [blobId, reader.blob(blobId)]));
   if (reader.missing.size > 0) return obtain(facts, reader.missing) ?? begin(facts, request, plans, place);

@@ -85,10 +85,27 @@ export function newOpenStep(
   { step, requestsBefore, model }: Begun & { readonly model: string },
   sinceEvent: number,
 ): OpenStep {
-  const said = { requestsTold: 0, attaches: 0, hasContent: false, hasThinking: false, hasText: false };
-  const served = { model, servedBy: model, shownBy: "", text: "", textEvent: 0, joined: undefined };
-  const count = { attempt: 0, restarts: 0, continuations: 0, requestsBefore };
-  return { step, sinceEvent, ...count, ...served, started: [], runs: [], ...said };
+  return {
+    step,
+    sinceEvent,
+    attempt: 0,
+    restarts: 0,
+    requestsBefore,
+    requestsTold: 0,
+    attaches: 0,
+    model,
+    servedBy: model,
+    shownBy: "",
+    text: "",
+    textEvent: 0,
+    joined: undefined,
+    continuations: 0,
+    started: [],
+    runs: [],
+    hasContent: false,
+    hasThinking: false,
+    hasText: false,
+  };
 }
 
 /** The same step, by another attempt: anew, or behind its text. */

@@ -49,8 +49,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/core/client-stream.ts",
-        from: "execsOutside: new Set(at.state.execsOutside).add(request.id)",
-        to: "execsOutside: new Set(at.state.execsOutside)",
+        from: "execsOutside = new Set(at.state.execsOutside).add(request.id)",
+        to: "execsOutside = new Set(at.state.execsOutside)",
       },
     ],
   },

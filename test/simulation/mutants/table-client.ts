@@ -285,8 +285,8 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: STALL,
-        from: `return over({ ...state, heardMs: input.nowMs }, "silence"`,
-        to: `return over({ ...state, heardMs: input.nowMs, progressMs: input.nowMs }, "silence"`,
+        from: `return over({ ...state, heardMs: input.nowMs }, ["silence"]`,
+        to: `return over({ ...state, heardMs: input.nowMs, progressMs: input.nowMs }, ["silence"]`,
       },
     ],
   },
@@ -307,8 +307,8 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: STALL,
-        from: `return [{ ...state, standstills: without(state, clock) }, [{ kind: "report", news }]];`,
-        to: "return [{ ...state, standstills: without(state, clock) }, news === undefined ? [] : []];",
+        from: `done.map((one) => ({ kind: "report", news: resumed(one, nowMs) })),`,
+        to: "[],",
       },
     ],
   },

@@ -342,8 +342,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/turn/conversation.ts",
-        from: "if (!serverKeeps(facts) || (found.pastHead ?? 0) > 0) return [];",
-        to: "if (serverKeeps(facts) || (found.pastHead ?? 0) > 0) return [];",
+        from: "const isFirst = serverKeeps(facts) && ",
+        to: "const isFirst = !serverKeeps(facts) && ",
       },
     ],
   },
