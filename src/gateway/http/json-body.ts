@@ -119,7 +119,7 @@ async function parseInSlices(
 const JSON_TYPE = /^application\/json(?:\s*;.*)?$/i;
 
 function checkType(type: string | undefined): void {
-  if (type !== undefined && JSON_TYPE.test(type.trim())) return;
+  if (type === "application/json" || JSON_TYPE.test(type?.trim() ?? "")) return;
   throw new GatewayError({
     status: 415,
     type: "invalid_request_error",
