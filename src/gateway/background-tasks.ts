@@ -5,11 +5,12 @@
  * node was first, nor that a database was lost under a write and cannot say any more what became of it.
  */
 import { HoldfastError } from "../protocol/errors.ts";
+import { PassingSet } from "../protocol/passing.ts";
 
 export class BackgroundTasks {
   readonly #onBug: (bug: unknown) => void;
   readonly #isShared: boolean;
-  readonly #open = new Set<Promise<void>>();
+  readonly #open = new PassingSet<Promise<unknown>>();
   #isClosing = false;
 
   constructor(onBug: (bug: unknown) => void, isShared = false) {
@@ -18,15 +19,11 @@ export class BackgroundTasks {
   }
 
   run(work: Promise<unknown>): void {
-    const done = work
-      .then(
-        () => undefined,
-        (cause: unknown) => this.#failed(cause),
-      )
-      .finally(() => {
-        this.#open.delete(done);
-      });
-    this.#open.add(done);
+    const over = this.#open.add(work);
+    work.then(over, (cause: unknown) => {
+      over();
+      this.#failed(cause);
+    });
   }
 
   #failed(cause: unknown): void {
@@ -46,6 +43,6 @@ export class BackgroundTasks {
 
   /** Resolves when the tasks that are open now have ended. */
   async done(): Promise<void> {
-    await Promise.all(this.#open);
+    await Promise.allSettled(this.#open);
   }
 }

@@ -10,9 +10,9 @@ import type { TableWrite } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
 import { answerRef } from "./answer-ref.ts";
 import type { GatewayCounters } from "./counters.ts";
-import type { Answer, ChatCall } from "./http/answers.ts";
+import type { Answer } from "./http/answers.ts";
 import type { Facts, Match } from "./matching.ts";
-import type { Retries } from "./retries.ts";
+import type { NamedCall, Retries } from "./retries.ts";
 import type { Returns } from "./returns.ts";
 import { bodiesFor } from "./said-results.ts";
 import { canTake, type TakenResults, withResults } from "./session.ts";
@@ -40,7 +40,7 @@ export class ContinuedTurns {
   }
 
   /** The tool results go into the open stream, which continues with the next answer. Undefined when it cannot. */
-  async continue(call: ChatCall, facts: Facts, match: Results): Promise<Answer | undefined> {
+  async continue(call: NamedCall, facts: Facts, match: Results): Promise<Answer | undefined> {
     const { sessions } = this.#parts;
     const { answer, head } = match.session;
     // It may have come to rest since it was looked at.
@@ -63,7 +63,7 @@ export class ContinuedTurns {
   }
 
   async #adopt(
-    call: ChatCall,
+    call: NamedCall,
     facts: Facts,
     match: Results,
     takeovers: Takeovers,
@@ -94,7 +94,7 @@ export class ContinuedTurns {
 
   /** The request that brings results, as the record of its session has it, and the rows by which its retries find the answer. */
   async #taken(
-    call: ChatCall,
+    call: NamedCall,
     { lineage }: Facts,
     before: SessionRecord,
     fromEvent: number,
@@ -112,7 +112,7 @@ export class ContinuedTurns {
   }
 
   async #send(
-    call: ChatCall,
+    call: NamedCall,
     facts: Facts,
     session: SessionDriver,
     bodies: readonly Uint8Array[],

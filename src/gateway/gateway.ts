@@ -25,7 +25,7 @@ import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./optio
 import { noMessages, noModel } from "./refusals.ts";
 import { type Beginning, type BegunTurn, turnRequest } from "./requests.ts";
 import { ResponseAnswers } from "./response-answers.ts";
-import { Retries } from "./retries.ts";
+import { type NamedCall, Retries } from "./retries.ts";
 import { Returns } from "./returns.ts";
 import { saying } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
@@ -151,9 +151,9 @@ export class Gateway implements GatewayAnswers {
     return this.#options.resolveModel(name);
   }
 
-  chat(call: ChatCall): Promise<Answer> {
+  chat(asked: ChatCall): Promise<Answer> {
     return this.#awaited(
-      this.#retries.inTurn(call, () =>
+      this.#retries.inTurn(asked, (call) =>
         uncontested(async () => (await this.#earlier(call)) ?? this.#answer(call)),
       ),
     );
@@ -165,7 +165,7 @@ export class Gateway implements GatewayAnswers {
     return work;
   }
 
-  async #answer(call: ChatCall): Promise<Answer> {
+  async #answer(call: NamedCall): Promise<Answer> {
     const model = this.modelId(call.request.model);
     if (model === undefined) throw noModel(call.request.model);
     for (const name of call.request.fallbacks) if (this.modelId(name) === undefined) throw noModel(name);
@@ -194,7 +194,7 @@ export class Gateway implements GatewayAnswers {
   }
 
   /** Before the model is asked for this request. */
-  async #charge(call: ChatCall, streamId: string): Promise<void> {
+  async #charge(call: NamedCall, streamId: string): Promise<void> {
     const { principal } = call;
     await this.#options.spending?.charge({ principal, idempotencyKey: streamId }, payerOf(call));
   }
@@ -216,7 +216,7 @@ export class Gateway implements GatewayAnswers {
       : { kind: "fresh", reason: "busy" };
   }
 
-  async #fresh(call: ChatCall, facts: Facts, reason: FreshReason): Promise<Answer> {
+  async #fresh(call: NamedCall, facts: Facts, reason: FreshReason): Promise<Answer> {
     // Another node may have taken the same request between the two looks at the tables; what it has written is there together.
     const met = this.#sessions.takeovers !== undefined && MET.has(reason) && (await this.#earlier(call));
     if (met) return met;
@@ -227,10 +227,10 @@ export class Gateway implements GatewayAnswers {
   }
 
   /** A stream for the next turn, if the principal may have one more. */
-  async #open(call: ChatCall, facts: Facts, { session: before, messages }: Beginning): Promise<Answer> {
+  async #open(call: NamedCall, facts: Facts, { session: before, messages }: Beginning): Promise<Answer> {
     const { principal, model, context, lineage, request } = facts;
     const { environment, workspace } = this.#options;
-    const opening = await this.#left.opening(principal, this.#retries.namesOf(call));
+    const opening = await this.#left.opening(principal, call.names);
     const [{ streamId }, createdMs] = [opening, environment.now()];
     let session: SessionDriver | undefined;
     try {
@@ -273,7 +273,7 @@ export class Gateway implements GatewayAnswers {
   }
 
   async #begin(
-    call: ChatCall,
+    call: NamedCall,
     session: SessionDriver,
     opening: Opening,
     { first, large }: BegunTurn,
@@ -325,7 +325,7 @@ export class Gateway implements GatewayAnswers {
   }
 
   /** The answer that this request got before, when it is a retry and the answer can still be had. */
-  async #earlier(call: ChatCall): Promise<Answer | undefined> {
+  async #earlier(call: NamedCall): Promise<Answer | undefined> {
     const before = await this.#retries.earlier(call);
     if (before === undefined) return undefined;
     const [{ principal, signal }, { fromEvent }, say] = [call, before, saying(call, before)];

@@ -33,6 +33,8 @@ interface GivenResponse {
 
 export class GivenAnswer {
   readonly key: string;
+  /** The half of the key that is the body's. */
+  readonly body: string;
   readonly record: ResponseRecord;
   isRetried: boolean;
   /** How often retries have asked for it. */
@@ -46,6 +48,7 @@ export class GivenAnswer {
 
   constructor(key: string, record: ResponseRecord, expiresMs: number, before?: Delivery) {
     this.key = key;
+    this.body = prefixOf(key);
     this.record = record;
     this.isRetried = record.isRetried;
     this.takes = record.takes;
@@ -259,8 +262,8 @@ export class GivenAnswers {
 
   /** It arrived, as far as is known: only a few such answers are kept of a body. */
   closed(given: GivenAnswer): void {
-    const body = this.#byBody.get(prefixOf(given.key)) ?? [];
-    const closed = body.filter(({ delivery }) => delivery === "closed");
+    const all = this.#byBody.get(given.body) ?? [];
+    const closed = all.filter(({ delivery }) => delivery === "closed");
     const [oldest] = closed.length > CLOSED_PER_BODY_MAX ? closed : [];
     if (oldest !== undefined) this.#drop(oldest);
   }
@@ -307,13 +310,13 @@ export class GivenAnswers {
   }
 
   #add(given: GivenAnswer): void {
-    const body = prefixOf(given.key);
+    const { body } = given;
     this.#byBody.set(body, [...(this.#byBody.get(body) ?? []), given]);
     this.#byAnswer.set(given.record.answer.responseId, given);
   }
 
   #drop(given: GivenAnswer): void {
-    const body = prefixOf(given.key);
+    const { body } = given;
     const left = (this.#byBody.get(body) ?? []).filter((other) => other !== given);
     if (left.length === 0) this.#byBody.delete(body);
     else this.#byBody.set(body, left);

@@ -56,15 +56,15 @@ export function sameRequest(streamId: string, request: RequestNames): boolean {
 
 /** True when the stream is for a request with this Idempotency-Key, by the name of its row. */
 export function sameAsker(streamId: string, asker: string): boolean {
-  return streamId.startsWith(beginningOf(asker, ASKER_BYTES));
+  return streamId.startsWith(lettersOf(asker.slice(0, 2 * ASKER_BYTES)));
 }
 
 function requestPart({ asker, body }: RequestNames): string {
-  return beginningOf(asker, ASKER_BYTES) + beginningOf(body, BODY_BYTES);
+  return lettersOf(asker.slice(0, 2 * ASKER_BYTES) + body.slice(0, 2 * BODY_BYTES));
 }
 
-function beginningOf(row: string, byteCount: number): string {
-  return Buffer.from(row.slice(0, 2 * byteCount), "hex").toString("base64url");
+function lettersOf(digits: string): string {
+  return Buffer.from(digits, "hex").toString("base64url");
 }
 
 export class Names {
@@ -88,9 +88,9 @@ export class Names {
     this.thoughts = new ThoughtTokens(thoughts);
   }
 
-  /** The key of a row; the parts cannot run into each other. */
-  row(kind: string, ...parts: readonly string[]): string {
-    const text = JSON.stringify([kind, ...parts]);
+  /** The key of a row, by its kind and what names it; the parts cannot run into each other. */
+  row(...parts: readonly string[]): string {
+    const text = JSON.stringify(parts);
     // A character has at most three bytes for each unit of its text.
     if (BLOCK_BYTES + 3 * text.length > this.#inner.length)
       return createHmac("sha256", this.#secret).update(text).digest("hex");

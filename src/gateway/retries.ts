@@ -42,7 +42,10 @@ interface RetryParts {
   readonly environment: Pick<Environment, "after">;
 }
 
-type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey" | "retrySign">;
+/** With the names of its rows, which each of its steps asks for. `key`: of its Idempotency-Key. */
+export type NamedCall = ChatCall & { readonly names: RequestNames & { readonly key: string | undefined } };
+
+type Request = Pick<NamedCall, "principal" | "bodyHash" | "retrySign" | "names">;
 
 /** How a response reports what becomes of it. */
 export type Delivered = Required<Pick<Answer, "delivered" | "arrived">>;
@@ -53,29 +56,29 @@ export class Retries {
   readonly #parts: RetryParts;
   readonly #turns = new KeyedQueue();
 
-  /** Asked for at each step of a request. */
-  readonly #bodyNames = new WeakMap<Request, string>();
-
   constructor(parts: RetryParts) {
     this.#parts = parts;
   }
 
   /** One at a time for each Idempotency-Key, for each body, and in each conversation that clients name. */
-  inTurn<Result>(request: Request & Pick<ChatCall, "keeping">, work: () => Promise<Result>): Promise<Result> {
-    const named = this.#keyName(request);
-    const { principal, keeping } = request;
+  inTurn<Result>(asked: ChatCall, work: (call: NamedCall) => Promise<Result>): Promise<Result> {
+    const { principal, bodyHash, idempotencyKey, keeping } = asked;
+    const body = this.#parts.names.row("body", principal, bodyHash);
+    const key = idempotencyKey === undefined ? undefined : this.#nameOf({ principal, idempotencyKey });
+    const call = { ...asked, names: { asker: key ?? body, body, key } };
     const conversation = keeping?.conversation;
+    const begin = (): Promise<Result> => work(call);
     const run =
       conversation === undefined
-        ? work
-        : () => this.#parts.conversations.inTurn(principal, conversation.id, work);
-    const inBodysTurn = (): Promise<Result> => this.#turns.run(this.#bodyName(request), run);
-    return named === undefined ? inBodysTurn() : this.#turns.run(named, inBodysTurn);
+        ? begin
+        : () => this.#parts.conversations.inTurn(principal, conversation.id, begin);
+    const inBodysTurn = (): Promise<Result> => this.#turns.run(body, run);
+    return key === undefined ? inBodysTurn() : this.#turns.run(key, inBodysTurn);
   }
 
   /** The answer that this request is to get again. Throws when its Idempotency-Key was for another request. */
   async earlier(request: Request): Promise<AnswerRef | undefined> {
-    const named = this.#keyName(request);
+    const { key: named, body } = request.names;
     if (named !== undefined) {
       if (await this.#parts.stops.has([named])) throw answerStopped();
       const response = await this.#parts.given.named(named);
@@ -83,7 +86,6 @@ export class Retries {
       return response?.answer;
     }
     const { given, environment, limits } = this.#parts;
-    const body = this.#bodyName(request);
     if ((await given.ofBody(body)).length === 0) return undefined;
     // A connection that was reset and the one that the retry came by are read in any order.
     await new Promise<void>((resolve) => environment.after(0, resolve));
@@ -94,9 +96,8 @@ export class Retries {
   }
 
   /** False when the session of an answer that was found has ended since, and its rows with it. */
-  async isKept(request: Request, { responseId }: AnswerRef): Promise<boolean> {
+  async isKept({ names: { key: named } }: Request, { responseId }: AnswerRef): Promise<boolean> {
     const { given } = this.#parts;
-    const named = this.#keyName(request);
     if (named === undefined) return given.ofAnswer(responseId) !== undefined;
     return (await given.named(named))?.answer.responseId === responseId;
   }
@@ -126,15 +127,8 @@ export class Retries {
   }
 
   /** On shared tables: a stop by its Idempotency-Key came to another node while this request was on its way into the tables. */
-  async isStopped(request: Request): Promise<boolean> {
-    const named = this.#keyName(request);
+  async isStopped({ names: { key: named } }: Request): Promise<boolean> {
     return named !== undefined && this.#parts.stops.has([named]);
-  }
-
-  /** What a stream for this request is named by. */
-  namesOf(request: Request): RequestNames {
-    const body = this.#bodyName(request);
-    return { asker: this.#keyName(request) ?? body, body };
   }
 
   /** The rows that make the answer findable, with the names of those that a retry finds it by. `before`: the answer that it continues. */
@@ -145,11 +139,11 @@ export class Retries {
   ): Promise<{ readonly keys: readonly string[]; readonly writes: readonly TableWrite[] }> {
     const { given, kept, conversations, limits } = this.#parts;
     const { principal, keeping } = request;
+    const { key: named, body } = request.names;
     const conversation = keeping?.conversation;
-    const named = this.#keyName(request);
     const state = { isRetried: false, takes: 0, isKeyed: named !== undefined, delivery: "open" } as const;
     const response: ResponseRecord = { answer, bodyHash: request.bodyHash, ...state };
-    const writes = [await given.begin(this.#bodyName(request), response, limits.sessionTtlMs)];
+    const writes = [await given.begin(body, response, limits.sessionTtlMs)];
     if (named !== undefined) writes.push(await given.namedWrite(named, response, limits.idempotencyTtlMs));
     const keys = writes.map(({ key }) => key);
     if (keeping !== undefined) writes.push(await kept.begin(principal, answer, keeping, before));
@@ -200,18 +194,6 @@ export class Retries {
     const { given, limits } = this.#parts;
     given.settle(answer, limits.graceMs);
     return given.note(answer, limits.graceMs);
-  }
-
-  #bodyName(request: Request): string {
-    const known = this.#bodyNames.get(request);
-    if (known !== undefined) return known;
-    const name = this.#parts.names.row("body", request.principal, request.bodyHash);
-    this.#bodyNames.set(request, name);
-    return name;
-  }
-
-  #keyName({ principal, idempotencyKey }: Request): string | undefined {
-    return idempotencyKey === undefined ? undefined : this.#nameOf({ principal, idempotencyKey });
   }
 
   #nameOf({ principal, idempotencyKey }: KeyedCall): string {

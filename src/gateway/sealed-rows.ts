@@ -42,7 +42,7 @@ export class SealedRows {
 
   async put(table: string, key: string, value: Uint8Array, ttlMs: number): Promise<TableWrite> {
     const sealed = await this.#options.sealer.seal(labelOf(table, key), value);
-    return { kind: "put", table, key, value: new Uint8Array(sealed), ttlMs };
+    return { kind: "put", table, key, value: sealed, ttlMs };
   }
 
   /** All or none; the version of what was put. Rejects with `fenced` when a row is not what a write expects: another node was first. */

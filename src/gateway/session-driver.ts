@@ -365,7 +365,9 @@ export class SessionDriver {
   async #hear(stream: ClientStream, eventId: number, body: Uint8Array): Promise<void> {
     const { workspace, onBug, names, environment } = this.#context;
     const message = decodeServer(body);
-    if (stream.role === "writer") void answerServer({ stream, workspace, onBug }, message, body);
+    // An update asks for nothing.
+    if (stream.role === "writer" && message.message.case !== "interactionUpdate")
+      void answerServer({ stream, workspace, onBug }, message, body);
     const needed = this.#reading.blobFor(message);
     const blob = needed === undefined ? undefined : await stream.getBlob(needed);
     const { deltas, isNews } = this.#reading.hear({ eventId, message, blob });

@@ -93,23 +93,24 @@ type Beginning = Omit<SessionRecord, "state" | "head" | "pending" | "answered" |
 
 /** A session whose first answer is under way. */
 export function newSession(beginning: Beginning): SessionRecord {
-  const nothingYet = { state: "generating", head: "", steps: 0 } as const;
-  return { ...beginning, ...nothingYet, pending: [], answered: [], updatedMs: beginning.createdMs };
+  const updatedMs = beginning.createdMs;
+  return { ...beginning, state: "generating", head: "", steps: 0, pending: [], answered: [], updatedMs };
 }
 
 /** In the order of their places. */
 const NAMES = Object.keys(SESSION.shape);
 
 export function encodeResponse(record: ResponseRecord): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(record));
+  return Buffer.from(JSON.stringify(record));
 }
 
 /** Values by their place in the schema, hashes in fewer characters, and nothing that follows from the rest: there is one such row for each answer. */
 export function encodeSession(record: SessionRecord): Uint8Array {
   const { createdSeconds, fromEvent, streamId, includeUsage, door } = record.answer;
   const answer = [createdSeconds, fromEvent, streamId, includeUsage, door];
-  const placed: Readonly<Record<string, unknown>> = { ...record, answer };
-  return new TextEncoder().encode(JSON.stringify(NAMES.map((name) => shortened(placed[name]))));
+  const placed: Readonly<Record<string, unknown>> = record;
+  const values = NAMES.map((name) => shortened(name === "answer" ? answer : placed[name]));
+  return Buffer.from(JSON.stringify(values));
 }
 
 export function decodeSession(bytes: Uint8Array): SessionRecord {
@@ -133,14 +134,15 @@ const PLACED_SESSION = z.array(z.unknown()).transform((values) => {
 
 /** Marks bytes that were hexadecimal digits; a text that begins with it has it twice. */
 const HEX = "#";
-const HASH = /^(?:[0-9a-f]{2}){16,}$/;
+const DIGITS = /^[0-9a-f]{32,}$/;
 
 function shortened(value: unknown): unknown {
   if (Array.isArray(value)) return value.length === 0 ? value : value.map(shortened);
   if (typeof value === "object" && value !== null)
     return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, shortened(field)]));
   if (typeof value !== "string") return value;
-  if (HASH.test(value)) return HEX + Buffer.from(value, "hex").toString("base64url");
+  if (value.length % 2 === 0 && DIGITS.test(value))
+    return HEX + Buffer.from(value, "hex").toString("base64url");
   return value.startsWith(HEX) ? HEX + value : value;
 }
 

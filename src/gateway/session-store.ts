@@ -72,7 +72,7 @@ export class SessionStore implements SessionLookup {
       await Promise.all([written, behind?.()]);
       return;
     }
-    const [first, ...others] = writes.map((write) => write);
+    const [first, ...others] = writes;
     const claiming = first === undefined ? [] : [{ ...first, expectedVersion: claim.version }];
     claim.version = await rows.batch([...claiming, ...others, ...more]);
     await behind?.();
@@ -171,7 +171,7 @@ export class SessionStore implements SessionLookup {
   }
 
   /** A row and an index have it, so half of a name has to do: 128 bits. */
-  #name(...parts: Parameters<Names["row"]>): string {
+  #name(...parts: readonly string[]): string {
     return this.#options.names.row(...parts).slice(0, NAME_CHARS / 2);
   }
 

@@ -55,6 +55,8 @@ export class Sessions implements SessionLookup {
   readonly #context: SessionContext;
   readonly #closing = new AbortController();
   readonly #byStream = new PassingMap<string, SessionDriver>();
+  /** Those that the server had no room for, until they are gone. */
+  readonly #refused = new Set<SessionDriver>();
   /** Those that another node has taken, while their streams are being left. */
   readonly #leaving = new Map<string, Promise<void>>();
   readonly #followed: FollowedAnswers;
@@ -67,16 +69,9 @@ export class Sessions implements SessionLookup {
     const [{ neighbours, store }, closing] = [parts, this.#closing.signal];
     const takeUp: Sessions["wake"] = (...asked) => this.wake(...asked);
     this.#followed = new FollowedAnswers({ ...parts, takeUp, closing });
-    this.takeovers =
-      neighbours === undefined
-        ? undefined
-        : new Takeovers({
-            neighbours,
-            store,
-            closing,
-            find: (streamId) => this.#byStream.get(streamId),
-            run: (record, version) => this.#take(record, version),
-          });
+    const named = (streamId: string): SessionDriver | undefined => this.#byStream.get(streamId);
+    const run = (record: SessionRecord, version: number) => this.#take(record, version);
+    this.takeovers = neighbours && new Takeovers({ neighbours, store, closing, find: named, run });
     const { takeovers } = this;
     this.#orphans =
       neighbours &&
@@ -93,6 +88,7 @@ export class Sessions implements SessionLookup {
       onUnreadable: ({ record }) => parts.tasks.run(this.#forget(record)),
       onGone: (session) => {
         const { streamId } = session.record.answer;
+        this.#refused.delete(session);
         if (this.#byStream.get(streamId) === session) this.#byStream.delete(streamId);
       },
       isReadElsewhere:
@@ -133,15 +129,17 @@ export class Sessions implements SessionLookup {
     // The client gets an error that says to retry. A turn that begins now would be paid for and never read.
     if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");
     const { principal } = record;
-    const refused = this.#of(principal).find(({ state }) => state.at === "ending" && state.why === "no_room");
+    const refused = this.#refused
+      .values()
+      .find(({ state, record: of }) => state.at === "ending" && of.principal === principal);
     if (refused !== undefined) {
       // The server may have room by now: then it lets the next one in.
       refused.stream?.wake();
       throw tooManyOpen();
     }
     const { openStreamsMax } = this.#parts.limits;
-    if (this.#openOf(principal) >= openStreamsMax && this.#evictOne(principal) === undefined)
-      throw tooManyOpen();
+    const isFull = this.#byStream.size >= openStreamsMax && this.#openOf(principal) >= openStreamsMax;
+    if (isFull && this.#evictOne(principal) === undefined) throw tooManyOpen();
     return this.#add(begin(record));
   }
 
@@ -307,8 +305,7 @@ export class Sessions implements SessionLookup {
   /** When the server has no room for a new stream of the principal, a session that no client reads makes it, or the new one is refused. */
   admit(session: SessionDriver): void {
     const stop = session.stream?.watch(({ durability, trouble }) => {
-      const isWelcome = durability !== undefined;
-      if (isWelcome) stop?.();
+      if (durability !== undefined) stop?.();
       else if (trouble?.code === "overloaded") this.#parts.tasks.run(this.#makeRoomAtServer(session));
     });
   }
@@ -316,7 +313,10 @@ export class Sessions implements SessionLookup {
   async #makeRoomAtServer(session: SessionDriver): Promise<void> {
     if (!isCounted(session.state)) return;
     const evicted = this.#evictOne(session.record.principal);
-    if (evicted === undefined) return session.feed({ kind: "end", why: "no_room" });
+    if (evicted === undefined) {
+      this.#refused.add(session);
+      return session.feed({ kind: "end", why: "no_room" });
+    }
     await evicted.stream?.ended;
     session.stream?.wake();
   }

@@ -31,7 +31,15 @@ const ANSWER = {
   includeUsage: false,
   door: "chat",
 } as const;
-const REQUEST = { principal: "ada", bodyHash: "hash", idempotencyKey: undefined, retrySign: "none" as const };
+const NAMES = new Names(new Uint8Array(32).fill(8));
+const ROW = NAMES.row("body", "ada", "hash");
+const REQUEST = {
+  principal: "ada",
+  bodyHash: "hash",
+  idempotencyKey: undefined,
+  retrySign: "none" as const,
+  names: { asker: ROW, body: ROW, key: undefined },
+};
 
 /** The retries of processes over one disk, with one answer in its rows. */
 class Rig {
@@ -52,8 +60,8 @@ class Rig {
       environment: systemEnvironment(),
     });
     this.#rows = rows;
-    const names = new Names(new Uint8Array(32).fill(8));
     const now = (): number => this.nowMs;
+    const names = NAMES;
     const given = new GivenAnswers({ rows, names, now });
     await given.learn();
     return new Retries({

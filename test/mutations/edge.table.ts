@@ -9,7 +9,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/http/sign-in.ts",
-        from: "if (!isIPv6(address)) return address;",
+        from: 'if (!address.includes(":") || !isIPv6(address)) return address;',
         to: "if (address !== undefined) return address;",
       },
     ],

@@ -209,8 +209,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/sessions.ts",
-        from: "if (this.#openOf(principal) >= openStreamsMax &&",
-        to: "if (this.#openOf(principal) >= openStreamsMax * 100 &&",
+        from: "&& this.#openOf(principal) >= openStreamsMax;",
+        to: "&& this.#openOf(principal) >= openStreamsMax * 100;",
       },
     ],
   },

@@ -49,8 +49,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: RETRIES,
-        from: `names.row("body", request.principal, request.bodyHash)`,
-        to: `names.row("body", request.bodyHash)`,
+        from: `names.row("body", principal, bodyHash)`,
+        to: `names.row("body", bodyHash)`,
       },
     ],
   },

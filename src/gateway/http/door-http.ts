@@ -38,7 +38,7 @@ export function chatDoor(rules: ContentRules): DoorHttp {
   return {
     hash: CHAT_HASH,
     read: async (body) => ({ request: parseChatRequest(body, rules), form: CHAT_FORM }),
-    resumePath: (answer) => answerPath(answer),
+    resumePath: answerPath,
   };
 }
 

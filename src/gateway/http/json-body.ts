@@ -34,6 +34,8 @@ const AT_ONCE_BYTES = 1024 * 1024;
 /** The other requests get their turn after each slice of a larger one. */
 export const SLICE_BYTES: number = 64 * 1024;
 
+const UTF8 = new TextDecoder("utf-8", { fatal: true });
+
 export class JsonBodies {
   readonly #limits: HttpLimits;
   readonly #memory: BodyMemory;
@@ -91,7 +93,7 @@ export async function parseJson(
 
 function parseAtOnce(bytes: Uint8Array, valuesMax: number, rules: HashRules): Json {
   checkJson(bytes, valuesMax);
-  const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  const value: unknown = JSON.parse(UTF8.decode(bytes));
   const hashing = hashRequest(value, rules);
   let slice = hashing.next();
   while (slice.done !== true) slice = hashing.next();
@@ -117,7 +119,7 @@ async function parseInSlices(
 const JSON_TYPE = /^application\/json(?:\s*;.*)?$/i;
 
 function checkType(type: string | undefined): void {
-  if (type !== undefined && JSON_TYPE.test(type.trim())) return;
+  if (type === "application/json" || JSON_TYPE.test(type?.trim() ?? "")) return;
   throw new GatewayError({
     status: 415,
     type: "invalid_request_error",

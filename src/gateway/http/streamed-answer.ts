@@ -90,14 +90,6 @@ async function writeDeltas(
   }
 }
 
-/** A turn that fails before it has said anything. */
-function throwFailure(delta: AnswerDelta, { form, progress }: StreamedAnswer): void {
-  const error = form.errorOf(delta);
-  if (error === undefined) return;
-  progress.isComplete = delta.kind === "ended";
-  throw error;
-}
-
 interface First {
   /** The first delta that has something to show, on its way if the time is over. */
   readonly next: Promise<IteratorResult<AnswerDelta>>;
@@ -105,7 +97,7 @@ interface First {
 
 /** Waits for the first content, so long at most; throws the failure that comes before it. */
 async function firstContent(streamed: StreamedAnswer, deltas: AsyncIterator<AnswerDelta>): Promise<First> {
-  const { call, limits, answer } = streamed;
+  const { call, limits, answer, form, progress } = streamed;
   const late = Promise.withResolvers<undefined>();
   const leave = async (): Promise<void> => {
     // The head names the answer, and a server that is killed then must be able to continue it. What fails is the answer's to say.
@@ -118,7 +110,12 @@ async function firstContent(streamed: StreamedAnswer, deltas: AsyncIterator<Answ
       const next = deltas.next();
       const early = await call.wait(Promise.race([next, late.promise]));
       if (early === undefined || early.done === true) return { next };
-      throwFailure(early.value, streamed);
+      const error = form.errorOf(early.value);
+      // A turn that fails before it has said anything.
+      if (error !== undefined) {
+        progress.isComplete = early.value.kind === "ended";
+        throw error;
+      }
       // A step that begins anew shows nothing.
       if (early.value.kind !== "restarted") return { next };
     }

@@ -47,14 +47,14 @@ export function wishesOf(body: Fields): Wishes {
   const words = [
     ...given.filter((name) => WORDS.has(name)),
     ...(said.some((message) => message.has("name")) ? ["name"] : []),
-    ...(said.some((message) => partsOf(message).some(hasDetail)) ? ["detail"] : []),
-    ...(said.some((message) => isMarked(message)) ? ["cache_control"] : []),
+    ...(said.some(isDetailed) ? ["detail"] : []),
+    ...(said.some(isMarked) ? ["cache_control"] : []),
   ];
   const ignored = [
     ...given.filter((name) => !WORDS.has(name)),
     ...(tools.some((tool) => tool.has("cache_control")) ? ["tools.cache_control"] : []),
-    ...(results.some((message) => isMarked(message)) ? ["tool.cache_control"] : []),
-    ...(results.some((message) => partsOf(message).some(hasDetail)) ? ["tool.detail"] : []),
+    ...(results.some(isMarked) ? ["tool.cache_control"] : []),
+    ...(results.some(isDetailed) ? ["tool.detail"] : []),
   ];
   return { words, ignored };
 }
@@ -63,9 +63,10 @@ function partsOf(message: Fields): readonly Fields[] {
   return Array.isArray(message.raw("content")) ? (message.objects("content") ?? []) : [];
 }
 
-function hasDetail(part: Fields): boolean {
-  const image = part.raw("image_url");
-  return typeof image === "object" && part.needObject("image_url").has("detail");
+function isDetailed(message: Fields): boolean {
+  return partsOf(message).some(
+    (part) => typeof part.raw("image_url") === "object" && part.needObject("image_url").has("detail"),
+  );
 }
 
 function isMarked(message: Fields): boolean {

@@ -54,7 +54,7 @@ export class ObservedExchange implements Exchange {
 
   listen(listener: ExchangeListener): void {
     this.#isListening = true;
-    this.#exchange.listen({
+    const observed: ExchangeListener = {
       received: (piece) => {
         this.bytesIn += piece.length;
         this.#counters.bytesIn += piece.length;
@@ -66,8 +66,9 @@ export class ObservedExchange implements Exchange {
         listener.closed(isWhole);
         this.#over();
       },
-      ...(listener.arrived === undefined ? {} : { arrived: (arrival) => listener.arrived?.(arrival) }),
-    });
+    };
+    if (listener.arrived !== undefined) observed.arrived = (arrival) => listener.arrived?.(arrival);
+    this.#exchange.listen(observed);
   }
 
   pause(): void {

@@ -35,7 +35,7 @@ export interface ExchangeListener {
 }
 
 /** Names in lower case. Several values of one name are several headers. */
-export type ResponseHeaders = Readonly<Record<string, string | readonly string[]>>;
+export type ResponseHeaders = Readonly<Record<string, string | string[]>>;
 
 export interface Exchange {
   readonly httpVersion: 1 | 2;

@@ -86,9 +86,8 @@ export class Http1Exchange implements Exchange {
 
   respond(status: number, headers: ResponseHeaders): void {
     if (this.#response.headersSent || this.#response.destroyed) return;
-    for (const [name, value] of Object.entries(headers)) this.#response.setHeader(name, value);
-    if (this.#isLast()) this.#response.setHeader("connection", "close");
-    this.#response.writeHead(status);
+    // All at once: headers that are set one by one are kept, and looked up again for the head.
+    this.#response.writeHead(status, this.#isLast() ? { ...headers, connection: "close" } : headers);
     // Otherwise the head would wait for the first piece of the body, which may be an event of tomorrow.
     this.#response.flushHeaders();
   }

@@ -183,8 +183,8 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     breaks: "retry",
     hunter,
     patches: [
-      { file: RETRIES, from: "this.#turns.run(this.#bodyName(request), run)", to: "run()" },
-      { file: RETRIES, from: "this.#turns.run(named, inBodysTurn)", to: "inBodysTurn()" },
+      { file: RETRIES, from: "this.#turns.run(body, run)", to: "run()" },
+      { file: RETRIES, from: "this.#turns.run(key, inBodysTurn)", to: "inBodysTurn()" },
     ],
   },
   {

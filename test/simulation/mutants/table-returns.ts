@@ -47,8 +47,8 @@ export const RETURN_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: RETRIES,
-        from: `this.#parts.names.row("body", request.principal, request.bodyHash)`,
-        to: `this.#parts.names.row("body", request.bodyHash)`,
+        from: `this.#parts.names.row("body", principal, bodyHash)`,
+        to: `this.#parts.names.row("body", bodyHash)`,
       },
     ],
   },

@@ -202,8 +202,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: SESSIONS,
-        from: "if (this.#openOf(principal) >= openStreamsMax &&",
-        to: "if (this.#openOf(principal) >= 1 &&",
+        from: "this.#byStream.size >= openStreamsMax && this.#openOf(principal) >= openStreamsMax;",
+        to: "this.#openOf(principal) >= 1;",
       },
     ],
   },
