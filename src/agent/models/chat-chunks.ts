@@ -36,7 +36,7 @@ const REASONING = "reasoning-0";
 export class ChatChunkReader {
   #parts: Part[] = [];
   readonly #calls = new StreamingToolCallTracker<CallDelta>(
-    { enqueue: (part) => void this.#parts.push(part) },
+    { enqueue: (part) => this.#say(part) },
     {
       extractMetadata: ({ signature }) =>
         signature === undefined
@@ -47,23 +47,28 @@ export class ChatChunkReader {
   );
   readonly #nameless = new Map<number, Nameless>();
   readonly #named = new Set<number>();
-  /** What is being written. */
+  /** What is being written, and how much of it is no part yet: words that came at once are one. */
   #open: "text" | "reasoning" | undefined;
+  #words = "";
   #finish: string | undefined;
   #hasRefused = false;
   #usage: Fields | undefined;
 
-  /** The parts in one chunk; `[DONE]` is none. */
-  read(value: unknown): readonly Part[] {
+  /** The parts in chunks that came at once; `[DONE]` is none. */
+  read(...values: readonly unknown[]): readonly Part[] {
     this.#parts = [];
-    const chunk = fieldsOf(value);
+    for (const value of values) this.#chunk(fieldsOf(value));
+    this.#say();
+    return this.#parts;
+  }
+
+  #chunk(chunk: Fields): void {
     const { error, usage } = chunk;
-    if (error !== undefined && error !== null) return [{ type: "error", error }];
+    if (error !== undefined && error !== null) return this.#say({ type: "error", error });
     if (usage !== undefined && usage !== null) this.#usage = fieldsOf(usage);
     const choice = fieldsOf(listOf(chunk["choices"])[0]);
     this.#finish = textOf(choice["finish_reason"]) ?? this.#finish;
     this.#delta(fieldsOf(choice["delta"]));
-    return this.#parts;
   }
 
   /** The body is over. */
@@ -118,17 +123,26 @@ export class ChatChunkReader {
         what === "text" ? { type: "text-start", id: TEXT } : { type: "reasoning-start", id: REASONING },
       );
     }
-    this.#parts.push(
-      what === "text"
-        ? { type: "text-delta", id: TEXT, delta }
-        : { type: "reasoning-delta", id: REASONING, delta },
-    );
+    this.#words += delta;
   }
 
   #close(): void {
-    if (this.#open === "text") this.#parts.push({ type: "text-end", id: TEXT });
-    if (this.#open === "reasoning") this.#parts.push({ type: "reasoning-end", id: REASONING });
+    if (this.#open === "text") this.#say({ type: "text-end", id: TEXT });
+    if (this.#open === "reasoning") this.#say({ type: "reasoning-end", id: REASONING });
     this.#open = undefined;
+  }
+
+  /** Behind the words before it. */
+  #say(part?: Part): void {
+    const delta = this.#words;
+    this.#words = "";
+    if (delta !== "")
+      this.#parts.push(
+        this.#open === "text"
+          ? { type: "text-delta", id: TEXT, delta }
+          : { type: "reasoning-delta", id: REASONING, delta },
+      );
+    if (part !== undefined) this.#parts.push(part);
   }
 
   /** The tracker wants the name first; some servers send it behind the id, or behind arguments. */

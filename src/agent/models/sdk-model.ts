@@ -151,13 +151,14 @@ export class SdkTarget implements AskedTarget {
       const abortSignal = stop.signal;
       this.#fetches.set(abortSignal, upstream.fetch);
       for await (const parts of partsOf(model, { ...request, abortSignal }, upstream)) {
-        for (const part of joined(parts, reader)) {
-          // What is made of a body that broke: a call without its end is none (G3).
-          if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
-            throw upstream.broken;
-          isWhole = part.kind === "finish";
-          yield markedBy(this.id, part);
-        }
+        for (const one of parts)
+          for (const part of reader.read(one)) {
+            // What is made of a body that broke: a call without its end is none (G3).
+            if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
+              throw upstream.broken;
+            isWhole = part.kind === "finish";
+            yield markedBy(this.id, part);
+          }
         if (isWhole) return;
       }
       throw new StreamBroken(undefined);
@@ -170,32 +171,6 @@ export class SdkTarget implements AskedTarget {
       if (!isWhole) stop.abort();
     }
   }
-}
-
-/** Words that came at once are one part: each part takes the whole way into the log. */
-function* joined(parts: readonly LanguageModelV4StreamPart[], reader: PartReader): Generator<ModelPart> {
-  let last: ModelPart | undefined;
-  try {
-    for (const one of parts)
-      for (const part of reader.read(one)) {
-        const more = joinedOf(last, part);
-        if (more === undefined && last !== undefined) yield last;
-        last = more ?? part;
-      }
-  } catch (error) {
-    if (last !== undefined) yield last;
-    throw error;
-  }
-  if (last !== undefined) yield last;
-}
-
-/** Undefined when they stay two. */
-function joinedOf(first: ModelPart | undefined, second: ModelPart): ModelPart | undefined {
-  if (first?.kind === "text" && second.kind === "text")
-    return { kind: "text", text: first.text + second.text };
-  if (first?.kind === "thinking" && second.kind === "thinking")
-    return { kind: "thinking", text: first.text + second.text };
-  return undefined;
 }
 
 /** At the first answer, as the SDKs are: a server that has no provider starts without it. */
@@ -217,7 +192,7 @@ async function* partsOf(
     for (let isLast = false; !isLast;) {
       const given = await upstream.next();
       ({ isLast } = given);
-      const parts = given.events.flatMap(({ value }) => chunks.read(value));
+      const parts = chunks.read(...given.events.map(({ value }) => value));
       yield isLast ? [...parts, ...chunks.end()] : parts;
     }
   }
