@@ -12,6 +12,7 @@ import type { Continued } from "../model.ts";
 import type { Dialect } from "./dialect.ts";
 import type { AskingStream, ProviderCounters } from "./provider-counters.ts";
 import { type Provider, split } from "./providers.ts";
+import { remember } from "./remembered.ts";
 
 /**
  * `fields`: `continue_final_message` and `add_generation_prompt`, for vLLM, SGLang and tabbyAPI; llama.cpp needs and heeds neither.
@@ -92,11 +93,6 @@ export class Continuations {
   }
 
   #learn(id: string, prefills: Prefills): void {
-    this.#learned.delete(id);
-    this.#learned.set(id, prefills);
-    for (const oldest of this.#learned.keys()) {
-      if (this.#learned.size <= REMEMBERED_MAX) return;
-      this.#learned.delete(oldest);
-    }
+    remember(this.#learned, id, prefills, REMEMBERED_MAX);
   }
 }

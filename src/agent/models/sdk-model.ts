@@ -87,44 +87,17 @@ export class SdkTarget implements AskedTarget {
   }
 
   async *ask(call: ModelCall, key: number, held?: HeldRequests): AsyncGenerator<ModelPart> {
-    const { dialect, outputTokensMax, prefill: form } = this.#options;
+    const { dialect, fetch, load, outputTokensMax, prefill: form, resume = false, time } = this.#options;
     const asked = {
       ...callOptionsOf(call, dialect, outputTokensMax),
       prompt: await promptOf(call, dialect, this.id),
     };
-    const { prefill } = call;
+    const { prefill, requests, signal } = call;
     const isBegun = prefill !== undefined && form !== undefined;
     const request = isBegun ? withPrefill(asked, prefill, form, dialect) : asked;
     const watch = this.#options.watch?.(call.stream) ?? {};
-    const { onContent, onLost } = watch;
     // A step has one budget, over all its attempts.
-    const step = call.requests ?? call;
-    let hasContent = false;
-    try {
-      for await (const part of this.#request(call, request, { key: this.keys[key], held, watch })) {
-        if (!hasContent) onContent?.(step);
-        hasContent = true;
-        yield part;
-      }
-    } catch (error) {
-      call.signal.throwIfAborted();
-      onLost?.(step);
-      throw this.#judge(error, request);
-    }
-  }
-
-  #judge(error: unknown, { prompt }: LanguageModelV4CallOptions): ModelFailure {
-    const { secrets = [], keyRemedy = "Check the API key" } = this.#options;
-    const cleaned = (words: string): string => cleanedWords(words, secrets, prompt);
-    return judge(error, { modelId: this.id, keyRemedy, cleaned });
-  }
-
-  async *#request(
-    { requests, signal }: ModelCall,
-    request: LanguageModelV4CallOptions,
-    { key, held, watch }: { key: string | undefined; held: HeldRequests | undefined; watch: TargetWatch },
-  ): AsyncGenerator<ModelPart> {
-    const { dialect, fetch, load, resume = false, time } = this.#options;
+    const step = requests ?? call;
     const upstream = new UpstreamCall({
       dialect,
       fetch: fetch(held),
@@ -145,9 +118,10 @@ export class SdkTarget implements AskedTarget {
     signal.addEventListener("abort", leave, { once: true });
     if (signal.aborted) leave();
     const reader = new PartReader();
+    let hasContent = false;
     let isWhole = false;
     try {
-      const model = await load(this.#fetch, key);
+      const model = await load(this.#fetch, this.keys[key]);
       const abortSignal = stop.signal;
       this.#fetches.set(abortSignal, upstream.fetch);
       for await (const parts of partsOf(model, { ...request, abortSignal }, upstream)) {
@@ -157,19 +131,29 @@ export class SdkTarget implements AskedTarget {
             if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
               throw upstream.broken;
             isWhole = part.kind === "finish";
+            if (!hasContent) watch.onContent?.(step);
+            hasContent = true;
             yield markedBy(this.id, part);
           }
         if (isWhole) return;
       }
       throw new StreamBroken(undefined);
     } catch (error) {
-      throw upstream.broken ?? error;
+      signal.throwIfAborted();
+      watch.onLost?.(step);
+      throw this.#judge(upstream.broken ?? error, request);
     } finally {
       signal.removeEventListener("abort", leave);
       // A collection of young objects takes what is in a weak map for alive.
       this.#fetches.delete(stop.signal);
       if (!isWhole) stop.abort();
     }
+  }
+
+  #judge(error: unknown, { prompt }: LanguageModelV4CallOptions): ModelFailure {
+    const { secrets = [], keyRemedy = "Check the API key" } = this.#options;
+    const cleaned = (words: string): string => cleanedWords(words, secrets, prompt);
+    return judge(error, { modelId: this.id, keyRemedy, cleaned });
   }
 }
 

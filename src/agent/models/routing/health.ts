@@ -8,6 +8,7 @@
  * Invariant: what the request itself was refused for (a 4xx other than 429) never counts against its target.
  */
 import type { ModelFailure } from "../../model.ts";
+import { remember } from "../remembered.ts";
 
 export interface Cooldown {
   /** So many failures in a row. */
@@ -67,13 +68,13 @@ export function noteFailure(
 ): void {
   const { id, cooldown } = target;
   const restMs = Math.max(cooldown.ms, failure.retryAfterMs ?? 0);
-  if (isKeyFailure(failure)) remember(health.keys, nameOf(target, key), nowMs + restMs);
+  if (isKeyFailure(failure)) remember(health.keys, nameOf(target, key), nowMs + restMs, REMEMBERED_MAX);
   if (!isTargetFailure(failure)) return;
   // While another API key is left, a limit says nothing about the target.
   if (isKeyFailure(failure) && freshKeys(health, target, nowMs).length > 0) return;
   const failures = (health.targets.get(id)?.failures ?? 0) + 1;
   const untilMs = failures >= cooldown.failures ? nowMs + restMs : 0;
-  remember(health.targets, id, { failures, untilMs });
+  remember(health.targets, id, { failures, untilMs }, REMEMBERED_MAX);
 }
 
 export function noteAnswer(health: Health, target: Target, key: number): void {
@@ -97,12 +98,13 @@ export function takeKey(
   tried: ReadonlySet<number>,
   nowMs: number,
 ): number | undefined {
-  const fresh = freshKeys(health, target, nowMs).find((key) => !tried.has(key));
-  const soonest = inTurn(health, target)
-    .filter((key) => !tried.has(key))
-    .toSorted((a, b) => restOf(health, target, a) - restOf(health, target, b))[0];
-  const key = fresh ?? soonest;
-  if (key !== undefined) remember(health.usedKeys, target.id, key);
+  const key =
+    freshKeys(health, target, nowMs).find((fresh) => !tried.has(fresh)) ??
+    inTurn(health, target)
+      .filter((tired) => !tried.has(tired))
+      .toSorted((a, b) => restOf(health, target, a) - restOf(health, target, b))[0];
+  // A lone one is always in turn.
+  if (key !== undefined && target.keys.length > 1) remember(health.usedKeys, target.id, key, REMEMBERED_MAX);
   return key;
 }
 
@@ -117,13 +119,4 @@ function restOf(health: Health, target: Target, key: number): number {
 
 function nameOf({ id, keys }: Target, key: number): string {
   return `${id} ${keys[key] ?? ""}`;
-}
-
-function remember<Value>(known: Map<string, Value>, name: string, value: Value): void {
-  known.delete(name);
-  known.set(name, value);
-  for (const oldest of known.keys()) {
-    if (known.size <= REMEMBERED_MAX) break;
-    known.delete(oldest);
-  }
 }

@@ -17,7 +17,7 @@ import { assert } from "../../../protocol/assert.ts";
 import { LetGo } from "../../../protocol/let-go.ts";
 import type { Fetch } from "../providers.ts";
 import * as progress from "./answer-progress.ts";
-import { type Reader, readerOf } from "./arriving-bytes.ts";
+import { headersOf, type Reader, readerOf } from "./arriving-bytes.ts";
 import { BackgroundRun, inBackground } from "./background-run.ts";
 import {
   type CallClock,
@@ -63,12 +63,10 @@ export class UpstreamCall {
   #progress: progress.State;
   /** What the event before meant, of those that came at once. */
   #heard: Meaning | undefined;
-  /** Made with the first bytes. */
   #splitter: SseSplitter | undefined;
   readonly #clock: CallClock;
   #connection: Connection;
   #resumption: Resumption | undefined;
-  /** Made when there is something to resume. */
   #resuming: Resuming | undefined;
   /** When the connection broke that another one has replaced, while no content has come since. */
   #brokeMs: number | undefined;
@@ -103,13 +101,14 @@ export class UpstreamCall {
     const caller = init?.signal ?? undefined;
     const { response, reader, head } = await this.#begin(input, init);
     if (!response.ok) return this.#refusal(response);
-    if (response.headers.has(STREAM_HEADER) && this.#options.dialect === "openai-compatible")
-      this.#resumption = new HoldfastAnswer(addressOf(input), new Headers(init?.headers), response.headers);
+    const headers = headersOf(response);
+    if (this.#options.dialect === "openai-compatible" && headers.some(([name]) => name === STREAM_HEADER))
+      this.#resumption = new HoldfastAnswer(addressOf(input), new Headers(init?.headers), headers);
     caller?.addEventListener("abort", () => this.#leave(caller.reason), { once: true });
     this.#source = { caller, reader: reader ?? readerOf(response), next: head };
     this.#pausedAtMs = this.#time.monotonic();
     if (this.#options.isReadByEvents === true) throw TAKEN;
-    return new Response(this.#body(), { status: 200, headers: response.headers });
+    return new Response(this.#body(), { status: 200, headers });
   };
 
   async #begin(input: FetchInput, init: FetchInit): Promise<Begun> {
@@ -170,7 +169,7 @@ export class UpstreamCall {
     );
     cancelTimer();
     this.#connection.stop();
-    if (!isRefused) await this.#madeResuming().cancel(run);
+    if (!isRefused) await this.#resumed().cancel(run);
   }
 
   async #send(input: FetchInput, init: FetchInit): Promise<Response> {
@@ -183,10 +182,10 @@ export class UpstreamCall {
     }
   }
 
-  #madeResuming(): Resuming {
+  #resumed(): Resuming {
     const { fetch, onRequest, watch, backoffMs = BACKOFF_MS } = this.#options;
     let isSpent = false;
-    this.#resuming ??= new Resuming({
+    return (this.#resuming ??= new Resuming({
       ask: async ({ url, method, headers }) => {
         isSpent = true;
         await onRequest();
@@ -199,8 +198,7 @@ export class UpstreamCall {
       onAlive: () => (this.#progress = progress.heardPing(this.#progress, this.#nowMs)),
       onLeft: () => watch.onLeft?.(),
       backoffMs,
-    });
-    return this.#resuming;
+    }));
   }
 
   get #nowMs(): number {
@@ -366,7 +364,7 @@ export class UpstreamCall {
     // After a kill the answer is read again from its first byte on.
     this.#connection.stop(new LetGo("another connection reads on"));
     this.#progress = progress.resumed(this.#progress, brokeMs);
-    const resumed = await this.#madeResuming().readOn(this.#resumption);
+    const resumed = await this.#resumed().readOn(this.#resumption);
     if (typeof resumed === "string") return undefined;
     // Nothing is thrown away.
     this.#options.watch.onBreak?.({ ...report, tokens: {} });
@@ -397,7 +395,6 @@ export class UpstreamCall {
     this.#connection.stop(reason);
     const isOver = this.#progress.isOver || progress.isWhole(this.#progress);
     const isLetGo = reason instanceof LetGo && this.#options.isHeld === true;
-    if (this.#resumption !== undefined && !isOver && !isLetGo)
-      void this.#madeResuming().cancel(this.#resumption);
+    if (this.#resumption !== undefined && !isOver && !isLetGo) void this.#resumed().cancel(this.#resumption);
   }
 }
