@@ -11,6 +11,7 @@ import type { LanguageModelV4StreamPart, LanguageModelV4Usage } from "@ai-sdk/pr
 import { StreamingToolCallTracker } from "@ai-sdk/provider-utils";
 import { fieldsOf } from "../../protocol/fields.ts";
 import { NAMESPACES } from "./dialect.ts";
+import { listOf } from "./upstream/wire-events.ts";
 
 type Part = LanguageModelV4StreamPart;
 type Fields = Readonly<Record<string, unknown>>;
@@ -29,9 +30,6 @@ interface CallDelta {
   readonly function: { readonly name?: string | null; readonly arguments?: string | null };
   readonly signature: string | undefined;
 }
-
-const TEXT = "text-0";
-const REASONING = "reasoning-0";
 
 export class ChatChunkReader {
   #parts: Part[] = [];
@@ -119,29 +117,24 @@ export class ChatChunkReader {
     if (this.#open !== what) {
       this.#close();
       this.#open = what;
-      this.#parts.push(
-        what === "text" ? { type: "text-start", id: TEXT } : { type: "reasoning-start", id: REASONING },
-      );
+      this.#parts.push({ type: `${what}-start`, id: `${what}-0` });
     }
     this.#words += delta;
   }
 
   #close(): void {
-    if (this.#open === "text") this.#say({ type: "text-end", id: TEXT });
-    if (this.#open === "reasoning") this.#say({ type: "reasoning-end", id: REASONING });
+    const open = this.#open;
+    if (open !== undefined) this.#say({ type: `${open}-end`, id: `${open}-0` });
     this.#open = undefined;
   }
 
   /** Behind the words before it. */
   #say(part?: Part): void {
+    const open = this.#open;
     const delta = this.#words;
     this.#words = "";
-    if (delta !== "")
-      this.#parts.push(
-        this.#open === "text"
-          ? { type: "text-delta", id: TEXT, delta }
-          : { type: "reasoning-delta", id: REASONING, delta },
-      );
+    if (open !== undefined && delta !== "")
+      this.#parts.push({ type: `${open}-delta`, id: `${open}-0`, delta });
     if (part !== undefined) this.#parts.push(part);
   }
 
@@ -206,8 +199,4 @@ function countOf(value: unknown): number {
 
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }

@@ -52,9 +52,6 @@ export function prefillFormOf(provider: Prefilling, model: string): PrefillForm 
   }
 }
 
-/** Clients may name any model: the oldest are forgotten. */
-const REMEMBERED_MAX = 1_024;
-
 /** What may be done about the broken answers of all models, and what was. */
 export class Continuations {
   readonly #providers: ReadonlyMap<string, Provider>;
@@ -85,14 +82,10 @@ export class Continuations {
       if (provider !== "rehearsal" && provider?.resume === true) this.#counters.watch(name).onLeft?.();
       return;
     }
-    const known = this.#learned.get(id);
-    if (how === "prefill") this.#learn(id, "proved");
+    if (how === "prefill") remember(this.#learned, id, "proved");
     // One that has proved a join before is asked with all of the text before it is given up.
-    if (how === "refused" || (how === "unjoined" && known !== "proved")) this.#learn(id, "no");
+    if (how === "refused" || (how === "unjoined" && this.#learned.get(id) !== "proved"))
+      remember(this.#learned, id, "no");
     this.#counters.continued(name, how, stream);
-  }
-
-  #learn(id: string, prefills: Prefills): void {
-    remember(this.#learned, id, prefills, REMEMBERED_MAX);
   }
 }

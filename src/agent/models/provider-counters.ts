@@ -158,9 +158,6 @@ function add(counts: Map<string, number>, labels: string, count: number): void {
 }
 
 function labelOf(provider: string): string {
-  const escaped = provider
-    .replaceAll("\\", String.raw`\\`)
-    .replaceAll('"', String.raw`\"`)
-    .replaceAll("\n", String.raw`\n`);
+  const escaped = provider.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll("\n", String.raw`\n`);
   return `provider="${escaped}"`;
 }

@@ -43,7 +43,7 @@ interface SdkTargetOptions {
   readonly keys: readonly string[];
   readonly cooldown: Cooldown;
   /** Called for each request, with the API key that is to be used and a `fetch`, which is the same for all. May throw a `ModelFailure`. */
-  readonly load: (fetch: Fetch, key: string | undefined) => Promise<LanguageModelV4>;
+  readonly load: (fetch: Fetch, key: string | undefined) => Promise<Pick<LanguageModelV4, "doStream">>;
   /** Through the line, when the call's requests have names. */
   readonly fetch: (held: HeldRequests | undefined) => Fetch;
   readonly contextTokensMax?: number | undefined;
@@ -93,8 +93,8 @@ export class SdkTarget implements AskedTarget {
       prompt: await promptOf(call, dialect, this.id),
     };
     const { prefill, requests, signal } = call;
-    const isBegun = prefill !== undefined && form !== undefined;
-    const request = isBegun ? withPrefill(asked, prefill, form, dialect) : asked;
+    const request =
+      prefill === undefined || form === undefined ? asked : withPrefill(asked, prefill, form, dialect);
     const watch = this.#options.watch?.(call.stream) ?? {};
     // A step has one budget, over all its attempts.
     const step = requests ?? call;
@@ -162,7 +162,7 @@ let chatChunks: Promise<{ readonly ChatChunkReader: typeof ChatChunkReader }> | 
 
 /** The SDK writes the request and reads a refusal; it also reads answers in dialects that are not read here. */
 async function* partsOf(
-  model: LanguageModelV4,
+  model: Pick<LanguageModelV4, "doStream">,
   request: LanguageModelV4CallOptions,
   upstream: UpstreamCall,
 ): AsyncGenerator<readonly LanguageModelV4StreamPart[]> {

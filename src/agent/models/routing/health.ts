@@ -42,9 +42,6 @@ export interface Health {
   readonly usedKeys: Map<string, number>;
 }
 
-/** Clients may name any model: the oldest are forgotten. */
-const REMEMBERED_MAX = 1_024;
-
 export function newHealth(): Health {
   return { targets: new Map(), keys: new Map(), usedKeys: new Map() };
 }
@@ -68,13 +65,13 @@ export function noteFailure(
 ): void {
   const { id, cooldown } = target;
   const restMs = Math.max(cooldown.ms, failure.retryAfterMs ?? 0);
-  if (isKeyFailure(failure)) remember(health.keys, nameOf(target, key), nowMs + restMs, REMEMBERED_MAX);
+  if (isKeyFailure(failure)) remember(health.keys, nameOf(target, key), nowMs + restMs);
   if (!isTargetFailure(failure)) return;
   // While another API key is left, a limit says nothing about the target.
   if (isKeyFailure(failure) && freshKeys(health, target, nowMs).length > 0) return;
   const failures = (health.targets.get(id)?.failures ?? 0) + 1;
   const untilMs = failures >= cooldown.failures ? nowMs + restMs : 0;
-  remember(health.targets, id, { failures, untilMs }, REMEMBERED_MAX);
+  remember(health.targets, id, { failures, untilMs });
 }
 
 export function noteAnswer(health: Health, target: Target, key: number): void {
@@ -88,7 +85,7 @@ export function isCooling(health: Health, { id }: Target, nowMs: number): boolea
 
 /** In the order in which they are to be used: in turn, beginning behind the last one. */
 export function freshKeys(health: Health, target: Target, nowMs: number): readonly number[] {
-  return inTurn(health, target).filter((key) => (health.keys.get(nameOf(target, key)) ?? 0) <= nowMs);
+  return inTurn(health, target).filter((key) => restOf(health, target, key) <= nowMs);
 }
 
 /** The API key for the next request; none of `tried` while there is another. Undefined when all were tried. */
@@ -98,13 +95,12 @@ export function takeKey(
   tried: ReadonlySet<number>,
   nowMs: number,
 ): number | undefined {
-  const key =
-    freshKeys(health, target, nowMs).find((fresh) => !tried.has(fresh)) ??
-    inTurn(health, target)
-      .filter((tired) => !tried.has(tired))
-      .toSorted((a, b) => restOf(health, target, a) - restOf(health, target, b))[0];
+  const readyMs = (key: number): number => Math.max(nowMs, restOf(health, target, key));
+  const [key] = inTurn(health, target)
+    .filter((one) => !tried.has(one))
+    .toSorted((a, b) => readyMs(a) - readyMs(b));
   // A lone one is always in turn.
-  if (key !== undefined && target.keys.length > 1) remember(health.usedKeys, target.id, key, REMEMBERED_MAX);
+  if (key !== undefined && target.keys.length > 1) remember(health.usedKeys, target.id, key);
   return key;
 }
 

@@ -195,7 +195,7 @@ export class UpstreamCall {
       },
       send: ({ url, method, headers }, signal) => fetch(url, { method, headers, signal }),
       isWanted: () => !isSpent && !this.#hasLeft && this.#nowMs < this.#deadlineMs,
-      onAlive: () => (this.#progress = progress.heardPing(this.#progress, this.#nowMs)),
+      onAlive: () => (this.#progress = progress.heard(this.#progress, "ping", this.#nowMs)),
       onLeft: () => watch.onLeft?.(),
       backoffMs,
     }));
@@ -288,7 +288,7 @@ export class UpstreamCall {
   #stepOf(read: Read): Step {
     const splitter = (this.#splitter ??= new SseSplitter());
     if ("bytes" in read) {
-      this.#progress = progress.heardBytes(this.#progress, this.#nowMs);
+      this.#progress = progress.heard(this.#progress, "bytes", this.#nowMs);
       try {
         return { events: splitter.push(read.bytes), ended: undefined };
       } catch (cause) {
@@ -363,7 +363,7 @@ export class UpstreamCall {
     const brokeMs = this.#nowMs;
     // After a kill the answer is read again from its first byte on.
     this.#connection.stop(new LetGo("another connection reads on"));
-    this.#progress = progress.resumed(this.#progress, brokeMs);
+    this.#progress = progress.heard(this.#progress, "resumed", brokeMs);
     const resumed = await this.#resumed().readOn(this.#resumption);
     if (typeof resumed === "string") return undefined;
     // Nothing is thrown away.

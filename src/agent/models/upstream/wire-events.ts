@@ -205,7 +205,7 @@ function tokensOf(input: unknown, output: unknown): Meaning {
   return { tokens };
 }
 
-function listOf(value: unknown): readonly unknown[] {
+export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : NONE;
 }
 
