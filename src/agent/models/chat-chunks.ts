@@ -33,16 +33,7 @@ interface CallDelta {
 
 export class ChatChunkReader {
   #parts: Part[] = [];
-  readonly #calls = new StreamingToolCallTracker<CallDelta>(
-    { enqueue: (part) => this.#say(part) },
-    {
-      extractMetadata: ({ signature }) =>
-        signature === undefined
-          ? undefined
-          : { [NAMESPACES["openai-compatible"]]: { thoughtSignature: signature } },
-      buildToolCallProviderMetadata: (metadata) => metadata,
-    },
-  );
+  #tracker: StreamingToolCallTracker<CallDelta> | undefined;
   readonly #nameless = new Map<number, Nameless>();
   readonly #named = new Set<number>();
   /** What is being written, and how much of it is no part yet: words that came at once are one. */
@@ -76,7 +67,7 @@ export class ChatChunkReader {
     for (const [index, { id, args, signature }] of this.#nameless)
       this.#calls.processDelta({ index, id, function: { arguments: args }, signature });
     this.#nameless.clear();
-    this.#calls.flush();
+    this.#tracker?.flush();
     if (this.#finish === undefined) this.#parts.push({ type: "error", error: undefined });
     else {
       const finishReason = { unified: finishOf(this.#finish, this.#hasRefused), raw: this.#finish };
@@ -136,6 +127,19 @@ export class ChatChunkReader {
     if (open !== undefined && delta !== "")
       this.#parts.push({ type: `${open}-delta`, id: `${open}-0`, delta });
     if (part !== undefined) this.#parts.push(part);
+  }
+
+  get #calls(): StreamingToolCallTracker<CallDelta> {
+    return (this.#tracker ??= new StreamingToolCallTracker(
+      { enqueue: (part) => this.#say(part) },
+      {
+        extractMetadata: ({ signature }) =>
+          signature === undefined
+            ? undefined
+            : { [NAMESPACES["openai-compatible"]]: { thoughtSignature: signature } },
+        buildToolCallProviderMetadata: (metadata) => metadata,
+      },
+    ));
   }
 
   /** The tracker wants the name first; some servers send it behind the id, or behind arguments. */

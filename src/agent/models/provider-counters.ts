@@ -109,9 +109,12 @@ export class ProviderCounters {
 
   /** As Prometheus reads them. */
   metrics(): string {
-    const requests = new Map([...this.#requests].map(([provider, count]) => [labelOf(provider), count]));
     const families: readonly Family[] = [
-      ["requests_total", "Requests for answers that were sent to providers.", requests],
+      [
+        "requests_total",
+        "Requests for answers that were sent to providers.",
+        new Map([...this.#requests].map(([provider, count]) => [labelOf(provider), count])),
+      ],
       [
         "breaks_total",
         "Answers of providers that broke, by where and why; behind the finish marker nothing is lost.",
