@@ -277,7 +277,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/provider-counters.ts",
-        from: "add(this.#requests, labelOf(provider), 1);",
+        from: "add(this.#requests, provider, 1);",
         to: "",
       },
     ],

@@ -177,7 +177,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/rate-limits.ts",
-        from: "if (Object.keys(seen).length > 0) this.#remember(modelId, seen);",
+        from: "if (Object.keys(seen).length > 0) remember(this.#newest, modelId, seen, MODELS_MAX);",
         to: "",
       },
     ],

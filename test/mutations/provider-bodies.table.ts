@@ -9,8 +9,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/sdk-model.ts",
-        from: "if (last !== undefined) yield last;\n    throw error;",
-        to: "throw error;",
+        from: "for (const one of parts)\n          for (const part of reader.read(one)) {",
+        to: "for (const _ of [0])\n          for (const part of parts.flatMap((one) => reader.read(one))) {",
       },
     ],
   },

@@ -105,8 +105,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/upstream/upstream-call.ts",
-        from: "!isOver && !isLetGo) void",
-        to: "isOver && !isLetGo) void",
+        from: "!isOver && !isLetGo)",
+        to: "isOver && !isLetGo)",
       },
     ],
   },

@@ -47,7 +47,10 @@ export function callOptionsOf(
     ...(isRenamed || maxOutputTokens === undefined ? {} : { maxOutputTokens }),
     ...(options === undefined ? {} : plainOptions(options, tools.length > 0)),
     ...reasoning(options?.reasoningEffort, dialect),
-    providerOptions: { [NAMESPACES[dialect]]: own },
+    // The SDK checks them by a schema, which takes longer than to write the request.
+    ...(dialect === "openai-compatible" && Object.keys(own).length === 0
+      ? {}
+      : { providerOptions: { [NAMESPACES[dialect]]: own } }),
   };
 }
 

@@ -11,6 +11,7 @@ import type { LanguageModelV4StreamPart, LanguageModelV4Usage } from "@ai-sdk/pr
 import { StreamingToolCallTracker } from "@ai-sdk/provider-utils";
 import { fieldsOf } from "../../protocol/fields.ts";
 import { NAMESPACES } from "./dialect.ts";
+import { listOf } from "./upstream/wire-events.ts";
 
 type Part = LanguageModelV4StreamPart;
 type Fields = Readonly<Record<string, unknown>>;
@@ -30,40 +31,33 @@ interface CallDelta {
   readonly signature: string | undefined;
 }
 
-const TEXT = "text-0";
-const REASONING = "reasoning-0";
-
 export class ChatChunkReader {
   #parts: Part[] = [];
-  readonly #calls = new StreamingToolCallTracker<CallDelta>(
-    { enqueue: (part) => void this.#parts.push(part) },
-    {
-      extractMetadata: ({ signature }) =>
-        signature === undefined
-          ? undefined
-          : { [NAMESPACES["openai-compatible"]]: { thoughtSignature: signature } },
-      buildToolCallProviderMetadata: (metadata) => metadata,
-    },
-  );
+  #tracker: StreamingToolCallTracker<CallDelta> | undefined;
   readonly #nameless = new Map<number, Nameless>();
   readonly #named = new Set<number>();
-  /** What is being written. */
+  /** What is being written, and how much of it is no part yet: words that came at once are one. */
   #open: "text" | "reasoning" | undefined;
+  #words = "";
   #finish: string | undefined;
   #hasRefused = false;
   #usage: Fields | undefined;
 
-  /** The parts in one chunk; `[DONE]` is none. */
-  read(value: unknown): readonly Part[] {
+  /** The parts in chunks that came at once; `[DONE]` is none. */
+  read(...values: readonly unknown[]): readonly Part[] {
     this.#parts = [];
-    const chunk = fieldsOf(value);
+    for (const value of values) this.#chunk(fieldsOf(value));
+    this.#say();
+    return this.#parts;
+  }
+
+  #chunk(chunk: Fields): void {
     const { error, usage } = chunk;
-    if (error !== undefined && error !== null) return [{ type: "error", error }];
+    if (error !== undefined && error !== null) return this.#say({ type: "error", error });
     if (usage !== undefined && usage !== null) this.#usage = fieldsOf(usage);
     const choice = fieldsOf(listOf(chunk["choices"])[0]);
     this.#finish = textOf(choice["finish_reason"]) ?? this.#finish;
     this.#delta(fieldsOf(choice["delta"]));
-    return this.#parts;
   }
 
   /** The body is over. */
@@ -73,7 +67,7 @@ export class ChatChunkReader {
     for (const [index, { id, args, signature }] of this.#nameless)
       this.#calls.processDelta({ index, id, function: { arguments: args }, signature });
     this.#nameless.clear();
-    this.#calls.flush();
+    this.#tracker?.flush();
     if (this.#finish === undefined) this.#parts.push({ type: "error", error: undefined });
     else {
       const finishReason = { unified: finishOf(this.#finish, this.#hasRefused), raw: this.#finish };
@@ -114,21 +108,38 @@ export class ChatChunkReader {
     if (this.#open !== what) {
       this.#close();
       this.#open = what;
-      this.#parts.push(
-        what === "text" ? { type: "text-start", id: TEXT } : { type: "reasoning-start", id: REASONING },
-      );
+      this.#parts.push({ type: `${what}-start`, id: `${what}-0` });
     }
-    this.#parts.push(
-      what === "text"
-        ? { type: "text-delta", id: TEXT, delta }
-        : { type: "reasoning-delta", id: REASONING, delta },
-    );
+    this.#words += delta;
   }
 
   #close(): void {
-    if (this.#open === "text") this.#parts.push({ type: "text-end", id: TEXT });
-    if (this.#open === "reasoning") this.#parts.push({ type: "reasoning-end", id: REASONING });
+    const open = this.#open;
+    if (open !== undefined) this.#say({ type: `${open}-end`, id: `${open}-0` });
     this.#open = undefined;
+  }
+
+  /** Behind the words before it. */
+  #say(part?: Part): void {
+    const open = this.#open;
+    const delta = this.#words;
+    this.#words = "";
+    if (open !== undefined && delta !== "")
+      this.#parts.push({ type: `${open}-delta`, id: `${open}-0`, delta });
+    if (part !== undefined) this.#parts.push(part);
+  }
+
+  get #calls(): StreamingToolCallTracker<CallDelta> {
+    return (this.#tracker ??= new StreamingToolCallTracker(
+      { enqueue: (part) => this.#say(part) },
+      {
+        extractMetadata: ({ signature }) =>
+          signature === undefined
+            ? undefined
+            : { [NAMESPACES["openai-compatible"]]: { thoughtSignature: signature } },
+        buildToolCallProviderMetadata: (metadata) => metadata,
+      },
+    ));
   }
 
   /** The tracker wants the name first; some servers send it behind the id, or behind arguments. */
@@ -192,8 +203,4 @@ function countOf(value: unknown): number {
 
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }

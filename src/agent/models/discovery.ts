@@ -33,7 +33,7 @@ export async function discoverNames(
     return new APICallError({ message: "no connection", url, requestBodyValues: {}, cause });
   };
   try {
-    const response = await fetch(url, { headers: { ...authorization, ...headers }, signal });
+    const response = await fetch(url, { headers: new Headers({ ...authorization, ...headers }), signal });
     const body = await limitedText(response);
     if (response.ok) return namesIn(parsed(body));
     if (UNKNOWN_CALL.has(response.status)) return [];

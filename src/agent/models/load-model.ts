@@ -6,6 +6,7 @@ import { NAMESPACES } from "./dialect.ts";
 import { markedNumbersFetch, plainNumbers } from "./google-numbers.ts";
 import { chatBody } from "./chat-body.ts";
 import type { Fetch, HttpProvider } from "./providers.ts";
+import { TAKEN } from "./upstream/given-events.ts";
 import { verbatimFetch } from "./verbatim.ts";
 
 export async function loadModel(
@@ -13,7 +14,7 @@ export async function loadModel(
   model: string,
   apiKey: string | undefined,
   fetch: Fetch,
-): Promise<LanguageModelV4> {
+): Promise<Pick<LanguageModelV4, "doStream">> {
   const { dialect, baseURL } = provider;
   const settings = { baseURL, headers: { ...provider.headers }, fetch: verbatimFetch(fetch) };
   const keyed = { ...settings, apiKey: apiKey ?? "" };
@@ -32,20 +33,51 @@ export async function loadModel(
       return plainNumbers(createGoogleGenerativeAI(marking).languageModel(model));
     }
     case "openai-compatible": {
-      const { OpenAICompatibleChatLanguageModel } = await import("@ai-sdk/openai-compatible");
-      // The SDK's provider would make address and headers anew for each request.
-      const url = new URL(`${baseURL.replace(/\/$/, "")}/chat/completions`).href;
       const authorization = (apiKey ?? "") === "" ? {} : { Authorization: `Bearer ${apiKey}` };
-      const headers = { ...authorization, ...settings.headers };
-      return new OpenAICompatibleChatLanguageModel(model, {
-        provider: `${NAMESPACES[dialect]}.chat`,
-        url: () => url,
-        headers: () => headers,
-        fetch: settings.fetch,
-        includeUsage: true,
-        supportsStructuredOutputs: true,
-        transformRequestBody: chatBody,
-      });
+      const url = new URL(`${baseURL.replace(/\/$/, "")}/chat/completions`).href;
+      return chatModel(model, url, { ...authorization, ...settings.headers }, settings.fetch);
     }
   }
+}
+
+/**
+ * The SDK's provider would make address and headers anew for each request, and its model what reads an answer, which is read here: only the body is the SDK's.
+ */
+async function chatModel(
+  model: string,
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  fetch: Fetch,
+): Promise<Pick<LanguageModelV4, "doStream">> {
+  const { OpenAICompatibleChatLanguageModel } = await import("@ai-sdk/openai-compatible");
+  const { getRuntimeEnvironmentUserAgent, VERSION, withUserAgentSuffix } =
+    await import("@ai-sdk/provider-utils");
+  const named = withUserAgentSuffix(
+    { "Content-Type": "application/json", ...headers },
+    `ai-sdk-provider-utils/${VERSION}`,
+    getRuntimeEnvironmentUserAgent(),
+  );
+  /** What came of requests without an answer, by their signals: the SDK reads it. */
+  const said = new WeakMap<object, Promise<Response>>();
+  const sdk = new OpenAICompatibleChatLanguageModel(model, {
+    provider: `${NAMESPACES["openai-compatible"]}.chat`,
+    url: () => url,
+    headers: () => headers,
+    fetch: (input, init) => said.get(init?.signal ?? said) ?? fetch(input, init),
+    includeUsage: true,
+    supportsStructuredOutputs: true,
+    transformRequestBody: chatBody,
+  });
+  const doStream: LanguageModelV4["doStream"] = async (options) => {
+    const { abortSignal: signal = new AbortController().signal } = options;
+    const { body: asked } = await sdk.prepareRequest(options);
+    const body = JSON.stringify({ ...asked, stream: true, stream_options: { include_usage: true } });
+    const response = fetch(url, { method: "POST", headers: named, body, signal });
+    await response.catch((error: unknown) => {
+      if (error === TAKEN) throw error;
+    });
+    said.set(signal, response);
+    return sdk.doStream({ ...options, abortSignal: signal });
+  };
+  return { doStream };
 }

@@ -12,6 +12,7 @@ import type { Continued } from "../model.ts";
 import type { Dialect } from "./dialect.ts";
 import type { AskingStream, ProviderCounters } from "./provider-counters.ts";
 import { type Provider, split } from "./providers.ts";
+import { remember } from "./remembered.ts";
 
 /**
  * `fields`: `continue_final_message` and `add_generation_prompt`, for vLLM, SGLang and tabbyAPI; llama.cpp needs and heeds neither.
@@ -51,9 +52,6 @@ export function prefillFormOf(provider: Prefilling, model: string): PrefillForm 
   }
 }
 
-/** Clients may name any model: the oldest are forgotten. */
-const REMEMBERED_MAX = 1_024;
-
 /** What may be done about the broken answers of all models, and what was. */
 export class Continuations {
   readonly #providers: ReadonlyMap<string, Provider>;
@@ -84,19 +82,10 @@ export class Continuations {
       if (provider !== "rehearsal" && provider?.resume === true) this.#counters.watch(name).onLeft?.();
       return;
     }
-    const known = this.#learned.get(id);
-    if (how === "prefill") this.#learn(id, "proved");
+    if (how === "prefill") remember(this.#learned, id, "proved");
     // One that has proved a join before is asked with all of the text before it is given up.
-    if (how === "refused" || (how === "unjoined" && known !== "proved")) this.#learn(id, "no");
+    if (how === "refused" || (how === "unjoined" && this.#learned.get(id) !== "proved"))
+      remember(this.#learned, id, "no");
     this.#counters.continued(name, how, stream);
-  }
-
-  #learn(id: string, prefills: Prefills): void {
-    this.#learned.delete(id);
-    this.#learned.set(id, prefills);
-    for (const oldest of this.#learned.keys()) {
-      if (this.#learned.size <= REMEMBERED_MAX) return;
-      this.#learned.delete(oldest);
-    }
   }
 }

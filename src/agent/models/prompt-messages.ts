@@ -101,8 +101,8 @@ export class Teller {
   }
 
   /** What the client wants this provider to know beside the words, as far as the provider has a word for it. */
-  #spoken(asked: Asked): { providerOptions?: SharedV4ProviderOptions } {
-    const { name, detail, cacheControl } = asked;
+  #spoken({ name, detail, cacheControl }: Asked): Optioned {
+    if (name === undefined && detail === undefined && cacheControl === undefined) return {};
     switch (this.#dialect) {
       case "openai":
         return detail === undefined ? {} : { providerOptions: { openai: { imageDetail: detail } } };
@@ -110,14 +110,16 @@ export class Teller {
         return cacheControl === undefined ? {} : { providerOptions: { anthropic: { cacheControl } } };
       case "google":
         return {};
-      case "openai-compatible": {
-        const own = {
-          ...(name === undefined ? {} : { name }),
-          ...(detail === undefined ? {} : { detail }),
-          ...(cacheControl === undefined ? {} : { cache_control: cacheControl }),
+      case "openai-compatible":
+        return {
+          providerOptions: {
+            openaiCompatible: {
+              ...(name === undefined ? {} : { name }),
+              ...(detail === undefined ? {} : { detail }),
+              ...(cacheControl === undefined ? {} : { cache_control: cacheControl }),
+            },
+          },
         };
-        return Object.keys(own).length === 0 ? {} : { providerOptions: { openaiCompatible: own } };
-      }
     }
   }
 
@@ -228,11 +230,12 @@ interface Optioned {
   readonly providerOptions?: SharedV4ProviderOptions;
 }
 
-function both(first: Optioned, second: Optioned): { providerOptions?: SharedV4ProviderOptions } {
+function both(first: Optioned, second: Optioned): Optioned {
+  if (second.providerOptions === undefined) return first;
   const providerOptions = { ...first.providerOptions };
-  for (const [name, own] of Object.entries(second.providerOptions ?? {}))
+  for (const [name, own] of Object.entries(second.providerOptions))
     providerOptions[name] = { ...providerOptions[name], ...own };
-  return Object.keys(providerOptions).length === 0 ? {} : { providerOptions };
+  return { providerOptions };
 }
 
 /** The model's own bytes. Arguments that are no JSON object cannot be sent as the model wrote them; it is shown what it wrote. */

@@ -34,6 +34,7 @@ export interface ProviderNews {
 type Family = readonly [name: string, help: string, counts: ReadonlyMap<string, number>];
 
 export class ProviderCounters {
+  /** By provider: they are counted too often to make a label each time. */
   readonly #requests = new Map<string, number>();
   readonly #breaks = new Map<string, number>();
   /** What providers had counted of answers that did not become whole. */
@@ -53,43 +54,44 @@ export class ProviderCounters {
   }
 
   asked(provider: string): void {
-    add(this.#requests, labelOf(provider), 1);
+    add(this.#requests, provider, 1);
   }
 
   watch(provider: string, stream?: AskingStream): TargetWatch {
-    const label = labelOf(provider);
     return {
       onBreak: (report) => {
-        this.#broke(label, report);
+        this.#broke(provider, report);
         this.#news.onBroke?.(provider, report, stream);
       },
       onResumed: (silentMs) => {
-        add(this.#continued, `${label},how="resume"`, 1);
+        add(this.#continued, `${labelOf(provider)},how="resume"`, 1);
         this.#news.onContinued?.("resume", stream);
-        this.#heardAgain(label, silentMs);
+        this.#heardAgain(provider, silentMs);
       },
-      onSaved: () => add(this.#saved, `${label},how="resume"`, 1),
-      onLeft: () => add(this.#left, label, 1),
+      onSaved: () => add(this.#saved, `${labelOf(provider)},how="resume"`, 1),
+      onLeft: () => add(this.#left, labelOf(provider), 1),
       onLost: (step) => {
         if (!this.#lostMs.has(step)) this.#lostMs.set(step, performance.now());
       },
-      onContent: (step) => this.#heard(label, step),
+      onContent: (step) => this.#heard(provider, step),
     };
   }
 
-  #heard(label: string, step: object): void {
+  #heard(provider: string, step: object): void {
     const lostMs = this.#lostMs.get(step);
     if (lostMs === undefined) return;
     this.#lostMs.delete(step);
-    this.#heardAgain(label, performance.now() - lostMs);
+    this.#heardAgain(provider, performance.now() - lostMs);
   }
 
-  #heardAgain(label: string, silentMs: number): void {
+  #heardAgain(provider: string, silentMs: number): void {
+    const label = labelOf(provider);
     add(this.#silences, label, 1);
     add(this.#silentSeconds, label, Math.max(0, silentMs) / 1_000);
   }
 
-  #broke(label: string, { phase, why, tokens }: BreakReport): void {
+  #broke(provider: string, { phase, why, tokens }: BreakReport): void {
+    const label = labelOf(provider);
     add(this.#breaks, `${label},phase="${phase}",cause="${why}"`, 1);
     const lost = (tokens.input ?? 0) + (tokens.output ?? 0);
     if (phase !== "after_finish" && lost > 0) add(this.#lostTokens, label, lost);
@@ -108,7 +110,11 @@ export class ProviderCounters {
   /** As Prometheus reads them. */
   metrics(): string {
     const families: readonly Family[] = [
-      ["requests_total", "Requests for answers that were sent to providers.", this.#requests],
+      [
+        "requests_total",
+        "Requests for answers that were sent to providers.",
+        new Map([...this.#requests].map(([provider, count]) => [labelOf(provider), count])),
+      ],
       [
         "breaks_total",
         "Answers of providers that broke, by where and why; behind the finish marker nothing is lost.",
@@ -155,9 +161,6 @@ function add(counts: Map<string, number>, labels: string, count: number): void {
 }
 
 function labelOf(provider: string): string {
-  const escaped = provider
-    .replaceAll("\\", String.raw`\\`)
-    .replaceAll('"', String.raw`\"`)
-    .replaceAll("\n", String.raw`\n`);
+  const escaped = provider.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll("\n", String.raw`\n`);
   return `provider="${escaped}"`;
 }

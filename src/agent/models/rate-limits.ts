@@ -4,6 +4,8 @@
  * They are true of the account, not of one answer, so the newest ones are as good for an answer whose own went by unseen.
  */
 import type { Fetch } from "./providers.ts";
+import { remember } from "./remembered.ts";
+import { headersOf } from "./upstream/arriving-bytes.ts";
 
 const NAME = /^(?:x-|anthropic-)ratelimit-[a-z0-9-]{1,48}$/;
 const VALUE = /^[\x20-\x7e]{1,128}$/;
@@ -13,8 +15,8 @@ const MODELS_MAX = 256;
 export type LimitHeaders = Readonly<Record<string, string>>;
 
 /** Of a provider's answer, those that say how much of its limits is left. */
-export function limitHeaders(headers: Iterable<readonly [string, string]>): LimitHeaders {
-  const found = [...headers].filter(([name, value]) => NAME.test(name) && VALUE.test(value));
+export function limitHeaders(headers: readonly (readonly [string, string])[]): LimitHeaders {
+  const found = headers.filter(([name, value]) => NAME.test(name) && VALUE.test(value));
   return Object.fromEntries(found.slice(0, HEADERS_MAX));
 }
 
@@ -29,18 +31,9 @@ export class RateLimits {
   watched(modelId: string, fetch: Fetch): Fetch {
     return async (url, init) => {
       const response = await fetch(url, init);
-      const seen = limitHeaders(response.headers);
-      if (Object.keys(seen).length > 0) this.#remember(modelId, seen);
+      const seen = limitHeaders(headersOf(response));
+      if (Object.keys(seen).length > 0) remember(this.#newest, modelId, seen, MODELS_MAX);
       return response;
     };
-  }
-
-  #remember(modelId: string, seen: LimitHeaders): void {
-    this.#newest.delete(modelId);
-    this.#newest.set(modelId, seen);
-    for (const oldest of this.#newest.keys()) {
-      if (this.#newest.size <= MODELS_MAX) break;
-      this.#newest.delete(oldest);
-    }
   }
 }

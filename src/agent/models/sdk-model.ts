@@ -43,7 +43,7 @@ interface SdkTargetOptions {
   readonly keys: readonly string[];
   readonly cooldown: Cooldown;
   /** Called for each request, with the API key that is to be used and a `fetch`, which is the same for all. May throw a `ModelFailure`. */
-  readonly load: (fetch: Fetch, key: string | undefined) => Promise<LanguageModelV4>;
+  readonly load: (fetch: Fetch, key: string | undefined) => Promise<Pick<LanguageModelV4, "doStream">>;
   /** Through the line, when the call's requests have names. */
   readonly fetch: (held: HeldRequests | undefined) => Fetch;
   readonly contextTokensMax?: number | undefined;
@@ -87,44 +87,17 @@ export class SdkTarget implements AskedTarget {
   }
 
   async *ask(call: ModelCall, key: number, held?: HeldRequests): AsyncGenerator<ModelPart> {
-    const { dialect, outputTokensMax, prefill: form } = this.#options;
+    const { dialect, fetch, load, outputTokensMax, prefill: form, resume = false, time } = this.#options;
     const asked = {
       ...callOptionsOf(call, dialect, outputTokensMax),
       prompt: await promptOf(call, dialect, this.id),
     };
-    const { prefill } = call;
-    const isBegun = prefill !== undefined && form !== undefined;
-    const request = isBegun ? withPrefill(asked, prefill, form, dialect) : asked;
+    const { prefill, requests, signal } = call;
+    const request =
+      prefill === undefined || form === undefined ? asked : withPrefill(asked, prefill, form, dialect);
     const watch = this.#options.watch?.(call.stream) ?? {};
-    const { onContent, onLost } = watch;
     // A step has one budget, over all its attempts.
-    const step = call.requests ?? call;
-    let hasContent = false;
-    try {
-      for await (const part of this.#request(call, request, { key: this.keys[key], held, watch })) {
-        if (!hasContent) onContent?.(step);
-        hasContent = true;
-        yield part;
-      }
-    } catch (error) {
-      call.signal.throwIfAborted();
-      onLost?.(step);
-      throw this.#judge(error, request);
-    }
-  }
-
-  #judge(error: unknown, { prompt }: LanguageModelV4CallOptions): ModelFailure {
-    const { secrets = [], keyRemedy = "Check the API key" } = this.#options;
-    const cleaned = (words: string): string => cleanedWords(words, secrets, prompt);
-    return judge(error, { modelId: this.id, keyRemedy, cleaned });
-  }
-
-  async *#request(
-    { requests, signal }: ModelCall,
-    request: LanguageModelV4CallOptions,
-    { key, held, watch }: { key: string | undefined; held: HeldRequests | undefined; watch: TargetWatch },
-  ): AsyncGenerator<ModelPart> {
-    const { dialect, fetch, load, resume = false, time } = this.#options;
+    const step = requests ?? call;
     const upstream = new UpstreamCall({
       dialect,
       fetch: fetch(held),
@@ -145,24 +118,30 @@ export class SdkTarget implements AskedTarget {
     signal.addEventListener("abort", leave, { once: true });
     if (signal.aborted) leave();
     const reader = new PartReader();
+    let hasContent = false;
     let isWhole = false;
     try {
-      const model = await load(this.#fetch, key);
+      const model = await load(this.#fetch, this.keys[key]);
       const abortSignal = stop.signal;
       this.#fetches.set(abortSignal, upstream.fetch);
       for await (const parts of partsOf(model, { ...request, abortSignal }, upstream)) {
-        for (const part of joined(parts, reader)) {
-          // What is made of a body that broke: a call without its end is none (G3).
-          if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
-            throw upstream.broken;
-          isWhole = part.kind === "finish";
-          yield markedBy(this.id, part);
-        }
+        for (const one of parts)
+          for (const part of reader.read(one)) {
+            // What is made of a body that broke: a call without its end is none (G3).
+            if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
+              throw upstream.broken;
+            isWhole = part.kind === "finish";
+            if (!hasContent) watch.onContent?.(step);
+            hasContent = true;
+            yield markedBy(this.id, part);
+          }
         if (isWhole) return;
       }
       throw new StreamBroken(undefined);
     } catch (error) {
-      throw upstream.broken ?? error;
+      signal.throwIfAborted();
+      watch.onLost?.(step);
+      throw this.#judge(upstream.broken ?? error, request);
     } finally {
       signal.removeEventListener("abort", leave);
       // A collection of young objects takes what is in a weak map for alive.
@@ -170,32 +149,12 @@ export class SdkTarget implements AskedTarget {
       if (!isWhole) stop.abort();
     }
   }
-}
 
-/** Words that came at once are one part: each part takes the whole way into the log. */
-function* joined(parts: readonly LanguageModelV4StreamPart[], reader: PartReader): Generator<ModelPart> {
-  let last: ModelPart | undefined;
-  try {
-    for (const one of parts)
-      for (const part of reader.read(one)) {
-        const more = joinedOf(last, part);
-        if (more === undefined && last !== undefined) yield last;
-        last = more ?? part;
-      }
-  } catch (error) {
-    if (last !== undefined) yield last;
-    throw error;
+  #judge(error: unknown, { prompt }: LanguageModelV4CallOptions): ModelFailure {
+    const { secrets = [], keyRemedy = "Check the API key" } = this.#options;
+    const cleaned = (words: string): string => cleanedWords(words, secrets, prompt);
+    return judge(error, { modelId: this.id, keyRemedy, cleaned });
   }
-  if (last !== undefined) yield last;
-}
-
-/** Undefined when they stay two. */
-function joinedOf(first: ModelPart | undefined, second: ModelPart): ModelPart | undefined {
-  if (first?.kind === "text" && second.kind === "text")
-    return { kind: "text", text: first.text + second.text };
-  if (first?.kind === "thinking" && second.kind === "thinking")
-    return { kind: "thinking", text: first.text + second.text };
-  return undefined;
 }
 
 /** At the first answer, as the SDKs are: a server that has no provider starts without it. */
@@ -203,7 +162,7 @@ let chatChunks: Promise<{ readonly ChatChunkReader: typeof ChatChunkReader }> | 
 
 /** The SDK writes the request and reads a refusal; it also reads answers in dialects that are not read here. */
 async function* partsOf(
-  model: LanguageModelV4,
+  model: Pick<LanguageModelV4, "doStream">,
   request: LanguageModelV4CallOptions,
   upstream: UpstreamCall,
 ): AsyncGenerator<readonly LanguageModelV4StreamPart[]> {
@@ -217,7 +176,7 @@ async function* partsOf(
     for (let isLast = false; !isLast;) {
       const given = await upstream.next();
       ({ isLast } = given);
-      const parts = given.events.flatMap(({ value }) => chunks.read(value));
+      const parts = chunks.read(...given.events.map(({ value }) => value));
       yield isLast ? [...parts, ...chunks.end()] : parts;
     }
   }

@@ -33,17 +33,24 @@ async function readBySdk(chunks: readonly object[]): Promise<readonly LanguageMo
   return Array.fromAsync(stream);
 }
 
-function readHere(chunks: readonly object[]): readonly LanguageModelV4StreamPart[] {
+/** Each of these comes at once. */
+function readHere(...together: readonly (readonly object[])[]): readonly LanguageModelV4StreamPart[] {
   const reader = new ChatChunkReader();
-  return [...chunks.flatMap((chunk) => reader.read(chunk)), ...reader.end()];
+  return [...together.flatMap((chunks) => reader.read(...chunks)), ...reader.end()];
 }
 
-/** The parts of the step, and whether it broke. */
+/** The parts of the step, and whether it broke. Words in a row are one part: how many came at once is the socket's lot. */
 function stepOf(parts: readonly LanguageModelV4StreamPart[]): readonly (ModelPart | "broken")[] {
   const reader = new PartReader();
   const read: (ModelPart | "broken")[] = [];
   try {
-    for (const part of parts) read.push(...reader.read(part).map(withoutDrawnId));
+    for (const one of parts)
+      for (const part of reader.read(one).map(withoutDrawnId)) {
+        const last = read.at(-1);
+        const isMore = last !== undefined && last !== "broken" && "text" in last && last.kind === part.kind;
+        if (isMore && "text" in part) read[read.length - 1] = { ...part, text: last.text + part.text };
+        else read.push(part);
+      }
   } catch {
     read.push("broken");
   }
@@ -116,13 +123,15 @@ test("a chat completion is read as the AI SDK reads it, whatever its chunks say"
       const bySdk = await readBySdk(chunks).catch(() => undefined);
       // The SDK's own reader throws where a call has no name at all; here that is a broken answer, too.
       const expected = bySdk === undefined ? undefined : stepOf(bySdk);
-      let here: ReturnType<typeof stepOf> | undefined;
-      try {
-        here = stepOf(readHere(chunks));
-      } catch {
-        here = undefined;
+      for (const together of [chunks.map((one) => [one]), [chunks]]) {
+        let here: ReturnType<typeof stepOf> | undefined;
+        try {
+          here = stepOf(readHere(...together));
+        } catch {
+          here = undefined;
+        }
+        assert.deepEqual(here, expected, JSON.stringify(together));
       }
-      assert.deepEqual(here, expected, JSON.stringify(chunks));
     }),
     { numRuns: 300 },
   );

@@ -39,7 +39,8 @@ export class LineAnswer {
   }
 
   /** With the head that came. */
-  response(head: ResponseInit): Response {
+  response({ status, headers }: AnswerHead): Response {
+    const head = { status, headers: Object.entries(headers) };
     return arrivingResponse(this.#bytes, head, (reason) => this.leave(reason));
   }
 

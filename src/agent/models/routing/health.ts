@@ -8,6 +8,7 @@
  * Invariant: what the request itself was refused for (a 4xx other than 429) never counts against its target.
  */
 import type { ModelFailure } from "../../model.ts";
+import { remember } from "../remembered.ts";
 
 export interface Cooldown {
   /** So many failures in a row. */
@@ -40,9 +41,6 @@ export interface Health {
   /** By target: the API key that was used last. */
   readonly usedKeys: Map<string, number>;
 }
-
-/** Clients may name any model: the oldest are forgotten. */
-const REMEMBERED_MAX = 1_024;
 
 export function newHealth(): Health {
   return { targets: new Map(), keys: new Map(), usedKeys: new Map() };
@@ -87,7 +85,7 @@ export function isCooling(health: Health, { id }: Target, nowMs: number): boolea
 
 /** In the order in which they are to be used: in turn, beginning behind the last one. */
 export function freshKeys(health: Health, target: Target, nowMs: number): readonly number[] {
-  return inTurn(health, target).filter((key) => (health.keys.get(nameOf(target, key)) ?? 0) <= nowMs);
+  return inTurn(health, target).filter((key) => restOf(health, target, key) <= nowMs);
 }
 
 /** The API key for the next request; none of `tried` while there is another. Undefined when all were tried. */
@@ -97,12 +95,12 @@ export function takeKey(
   tried: ReadonlySet<number>,
   nowMs: number,
 ): number | undefined {
-  const fresh = freshKeys(health, target, nowMs).find((key) => !tried.has(key));
-  const soonest = inTurn(health, target)
-    .filter((key) => !tried.has(key))
-    .toSorted((a, b) => restOf(health, target, a) - restOf(health, target, b))[0];
-  const key = fresh ?? soonest;
-  if (key !== undefined) remember(health.usedKeys, target.id, key);
+  const readyMs = (key: number): number => Math.max(nowMs, restOf(health, target, key));
+  const [key] = inTurn(health, target)
+    .filter((one) => !tried.has(one))
+    .toSorted((a, b) => readyMs(a) - readyMs(b));
+  // A lone one is always in turn.
+  if (key !== undefined && target.keys.length > 1) remember(health.usedKeys, target.id, key);
   return key;
 }
 
@@ -117,13 +115,4 @@ function restOf(health: Health, target: Target, key: number): number {
 
 function nameOf({ id, keys }: Target, key: number): string {
   return `${id} ${keys[key] ?? ""}`;
-}
-
-function remember<Value>(known: Map<string, Value>, name: string, value: Value): void {
-  known.delete(name);
-  known.set(name, value);
-  for (const oldest of known.keys()) {
-    if (known.size <= REMEMBERED_MAX) break;
-    known.delete(oldest);
-  }
 }

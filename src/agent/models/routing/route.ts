@@ -46,10 +46,8 @@ export interface Route {
 
 /** Targets that cool down are asked last. The first of `targets` is the model that was asked for. */
 export function newRoute(health: Health, targets: readonly Target[], nowMs: number): Route {
-  const order = [
-    ...targets.filter((target) => !isCooling(health, target, nowMs)),
-    ...targets.filter((target) => isCooling(health, target, nowMs)),
-  ];
+  const placeOf = (target: Target): number => Number(isCooling(health, target, nowMs));
+  const order = targets.toSorted((a, b) => placeOf(a) - placeOf(b));
   return { asked: targets[0], targets: order, at: 0, tries: 0, refused: new Set(), failure: undefined };
 }
 

@@ -87,7 +87,7 @@ export class RoutedModel implements Model {
           }
           if (!isGivenOut && target.id !== this.id) yield { kind: "fallback", model: target.id };
           isGivenOut = true;
-          yield* silent.splice(0);
+          for (const end of silent.splice(0)) yield end;
           yield part;
         }
         noteAnswer(health, target, ask.key);

@@ -32,18 +32,9 @@ export function init(nowMs: number, pings: boolean): State {
   return { phase: "first", clock, tokens: {}, toldMs: nowMs, isOver: false, hasError: false };
 }
 
-export function heardBytes(state: State, nowMs: number): State {
-  return { ...state, clock: stall.step(state.clock, { kind: "bytes", nowMs }) };
-}
-
-/** Another connection reads the same answer. */
-export function resumed(state: State, nowMs: number): State {
-  return { ...state, clock: stall.step(state.clock, { kind: "resumed", nowMs }) };
-}
-
-/** The provider says that it writes on. */
-export function heardPing(state: State, nowMs: number): State {
-  return { ...state, clock: stall.step(state.clock, { kind: "ping", nowMs }) };
+/** Bytes; or the provider says that it writes on; or another connection reads the same answer. */
+export function heard(state: State, kind: "bytes" | "ping" | "resumed", nowMs: number): State {
+  return { ...state, clock: stall.step(state.clock, { kind, nowMs }) };
 }
 
 export function heardEvent(state: State, meaning: Meaning, nowMs: number): State {

@@ -99,28 +99,28 @@ export class ArrivingBytes implements Reader {
  * A response as the platform has it; `readerOf` reads it without the platform.
  *
  * The platform lists each response that has a stream, and a collection of young objects takes all of that list for alive: whatever such a response leads to,
- * a whole turn, grows old. So the stream is made for a reader that asks for it.
+ * a whole turn, grows old. So the stream is made for a reader that asks for it, and with it the headers, which the platform checks and sorts.
  */
 class ArrivingResponse extends Response {
   readonly arriving: ArrivingBytes;
-  readonly #head: ResponseInit;
+  readonly head: ResponseInit;
   readonly #leave: (reason: unknown) => void;
   #whole: Response | undefined;
 
   constructor(arriving: ArrivingBytes, head: ResponseInit, leave: (reason: unknown) => void) {
-    super(null, head);
+    super(null, { ...head, headers: [] });
     this.arriving = arriving;
-    this.#head = head;
+    this.head = head;
     this.#leave = leave;
   }
 
   whole(): Response {
-    this.#whole ??= new Response(this.arriving.stream(this.#leave), this.#head);
+    this.#whole ??= new Response(this.arriving.stream(this.#leave), this.head);
     return this.#whole;
   }
 }
 
-for (const name of ["body", "bodyUsed"] as const) {
+for (const name of ["body", "bodyUsed", "headers"] as const) {
   Object.defineProperty(ArrivingResponse.prototype, name, {
     get(this: ArrivingResponse) {
       return this.whole()[name];
@@ -141,6 +141,12 @@ export function arrivingResponse(
   leave: (reason: unknown) => void,
 ): Response {
   return new ArrivingResponse(bytes, head, leave);
+}
+
+/** As they came, with their names in small letters. */
+export function headersOf(response: Response): [string, string][] {
+  const came = response instanceof ArrivingResponse ? response.head.headers : undefined;
+  return Array.isArray(came) ? came : [...response.headers];
 }
 
 export function readerOf(response: Response): Reader {

@@ -149,17 +149,13 @@ export class Connection {
 
   /** Ends the connection at that time. */
   async #within<Result>(deadlineMs: number, wait: () => Promise<Result>): Promise<Result> {
-    const dueMs = Math.max(deadlineMs, this.#clock.nowMs());
-    const giveUp = (): void => {
-      const isLate = this.#clock.nowMs() - dueMs > LATE_MS;
-      if (isLate) cancel = this.#clock.after(CATCH_UP_MS, () => this.stop());
-      else this.stop();
-    };
-    let cancel = this.#clock.after(Math.max(0, dueMs - this.#clock.nowMs()), giveUp);
+    this.#watch(deadlineMs);
     try {
       return await wait();
     } finally {
-      cancel();
+      this.#dueMs = undefined;
+      this.#cancelTimer?.();
+      this.#cancelTimer = undefined;
     }
   }
 }

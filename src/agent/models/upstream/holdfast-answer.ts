@@ -19,7 +19,8 @@ export class HoldfastAnswer implements Resumption {
   readonly look = undefined;
   #lastId: string | undefined;
 
-  constructor(url: string, headers: Headers, response: Headers) {
+  constructor(url: string, headers: Headers, answered: [string, string][]) {
+    const response = new Headers(answered);
     const base = url.replace(/\/chat\/completions(?:\?.*)?$/, "");
     const stream = `${base}/streams/${encodeURIComponent(response.get(STREAM_HEADER) ?? "")}`;
     // A path behind `/v1`, which the configured address may have behind something else.

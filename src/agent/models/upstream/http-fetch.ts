@@ -6,7 +6,12 @@
  *
  * Invariant: the request ends with its signal, and a body that breaks is an error behind every byte that came.
  */
-import { type IncomingMessage, request as httpRequest, type RequestOptions } from "node:http";
+import {
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request as httpRequest,
+  type RequestOptions,
+} from "node:http";
 import { request as httpsRequest } from "node:https";
 import { urlToHttpOptions } from "node:url";
 import { noAnswer } from "../line/line-answer.ts";
@@ -25,10 +30,10 @@ export const httpFetch: Fetch = async (input, init = {}) => {
   const address = addressOptions(addressOf(input));
   const body = bytesOf(init.body);
   const answered = Promise.withResolvers<Response>();
-  const headers = { ...namedHeaders(init.headers), "accept-encoding": "identity" };
   const length = body === undefined ? {} : { "content-length": String(body.length) };
+  const headers = { ...namedHeaders(init.headers), "accept-encoding": "identity", ...length };
   const send = address.protocol === "https:" ? httpsRequest : httpRequest;
-  const request = send({ ...address, method, headers: { ...headers, ...length } });
+  const request = send({ ...address, method, headers });
   const leave = (): void => {
     answered.reject(signal?.reason);
     request.destroy();
@@ -57,7 +62,9 @@ const addresses = new Map<string, RequestOptions>();
 function addressOptions(address: string): RequestOptions {
   const known = addresses.get(address);
   if (known !== undefined) return known;
-  const options = urlToHttpOptions(new URL(address));
+  // No more than is read: they are copied with each request.
+  const { protocol, hostname, port, path, auth } = urlToHttpOptions(new URL(address));
+  const options = { protocol, hostname, port, path, auth };
   if (addresses.size >= ADDRESSES_MAX) addresses.clear();
   addresses.set(address, options);
   return options;
@@ -91,6 +98,9 @@ function bytesOf(body: Init["body"]): Buffer | undefined {
   throw new TypeError("a request to a provider has a text or bytes as its body");
 }
 
-function namedHeaders(headers: Init["headers"]): Readonly<Record<string, string>> {
-  return Object.fromEntries(new Headers(headers));
+/** A record is made of headers that were checked. */
+function namedHeaders(headers: Init["headers"]): OutgoingHttpHeaders {
+  return headers instanceof Headers || Array.isArray(headers)
+    ? Object.fromEntries(new Headers(headers))
+    : { ...headers };
 }

@@ -23,8 +23,6 @@ interface ResumingOptions {
   readonly send: (request: ResumeRequest, signal: AbortSignal) => Promise<Response>;
   /** Whether the call is still waited for. */
   readonly isWanted: () => boolean;
-  /** Aborted as soon as it is not, because its caller has gone. */
-  readonly left: AbortSignal;
   /** The provider has said that the run is not complete. */
   readonly onAlive: () => void;
   /** A run may have been left over. */
@@ -37,6 +35,8 @@ type Resumed = { readonly response: Response } | Exclude<Looked, "running"> | "l
 
 export class Resuming {
   readonly #options: ResumingOptions;
+  /** Ends pauses. */
+  readonly #left = new AbortController();
   #tries = 0;
   #isCancelled = false;
 
@@ -49,10 +49,15 @@ export class Resuming {
     this.#tries = 0;
   }
 
+  /** The call is not waited for any more: its caller has gone. */
+  leave(): void {
+    this.#left.abort();
+  }
+
   /** The rest of the generation; `lost` when it cannot be had. */
   async readOn(resumption: Resumption): Promise<Resumed> {
     while (resumption.stream !== undefined && this.#tries < STREAM_TRIES_MAX) {
-      await this.#pause(this.#tries++, this.#options.left);
+      await this.#pause(this.#tries++, this.#left.signal);
       const response = await this.#asked(resumption.stream);
       if (response === "lost") return "lost";
       if (response?.ok === true) return { response };
@@ -65,7 +70,7 @@ export class Resuming {
   /** A run that is not there just after its beginning may be there in a moment. */
   async #lookAt(resumption: Resumption): Promise<Resumed> {
     for (let looks = 0; resumption.look !== undefined; looks++) {
-      await this.#pause(looks, this.#options.left);
+      await this.#pause(looks, this.#left.signal);
       const response = await this.#asked(resumption.look);
       if (response === "lost") return "lost";
       if (response === undefined) continue;

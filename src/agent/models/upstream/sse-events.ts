@@ -48,10 +48,10 @@ export class SseSplitter {
     let from = this.#tail.length;
     let begin = 0;
     BOUNDARY.lastIndex = 0;
-    for (let found = BOUNDARY.exec(text); found !== null; found = BOUNDARY.exec(text)) {
-      begin = found.index + found[0].length;
+    while (BOUNDARY.test(text)) {
+      begin = BOUNDARY.lastIndex;
       events.push(eventOf(this.#pieces.join("") + text.slice(from, begin)));
-      this.#pieces = [];
+      this.#pieces.length = 0;
       this.#chars = 0;
       from = begin;
     }
@@ -83,7 +83,7 @@ export class SseSplitter {
 function eventOf(text: string): SseEvent {
   // Nearly all events are one line of data.
   const isPlain = text.startsWith("data:") && text.indexOf("\n") === text.length - 2 && !text.includes("\r");
-  if (isPlain) return { data: valueOf(text.slice(0, -2), 5), id: undefined, text };
+  if (isPlain) return { data: valueOf(text, 5, -2), id: undefined, text };
   const data: string[] = [];
   let id: string | undefined;
   for (const line of text.split(LINE_END))
@@ -93,6 +93,6 @@ function eventOf(text: string): SseEvent {
 }
 
 /** What stands behind the name of so many characters; one space in between is none of it. */
-function valueOf(line: string, from: number): string {
-  return line.slice(line[from] === " " ? from + 1 : from);
+function valueOf(line: string, from: number, to?: number): string {
+  return line.slice(line[from] === " " ? from + 1 : from, to);
 }

@@ -17,7 +17,7 @@ import { assert } from "../../../protocol/assert.ts";
 import { LetGo } from "../../../protocol/let-go.ts";
 import type { Fetch } from "../providers.ts";
 import * as progress from "./answer-progress.ts";
-import { type Reader, readerOf } from "./arriving-bytes.ts";
+import { headersOf, type Reader, readerOf } from "./arriving-bytes.ts";
 import { BackgroundRun, inBackground } from "./background-run.ts";
 import {
   type CallClock,
@@ -44,7 +44,7 @@ import type { Resumption } from "./resumption.ts";
 import { type SseEvent, SseSplitter } from "./sse-events.ts";
 import { SYSTEM_TIME, type Time } from "./time.ts";
 import type { UpstreamOptions } from "./upstream-options.ts";
-import { lastWordOf, wireEventOf } from "./wire-events.ts";
+import { lastWordOf, type Meaning, wireEventOf } from "./wire-events.ts";
 
 /** How long a provider may take for what follows its finish marker: the usage, the end of the body. */
 const ENDING_MS = 2_000;
@@ -61,17 +61,19 @@ export class UpstreamCall {
   readonly #options: UpstreamOptions;
   readonly #time: Time;
   #progress: progress.State;
-  #splitter = new SseSplitter();
+  /** What the event before meant, of those that came at once. */
+  #heard: Meaning | undefined;
+  #splitter: SseSplitter | undefined;
   readonly #clock: CallClock;
   #connection: Connection;
   #resumption: Resumption | undefined;
-  #resuming: Resuming;
+  #resuming: Resuming | undefined;
   /** When the connection broke that another one has replaced, while no content has come since. */
   #brokeMs: number | undefined;
   #isResumed = false;
   #source: Source | undefined;
-  /** Aborted when nothing more is wanted of the provider. */
-  #left = new AbortController();
+  /** Nothing more is wanted of the provider. */
+  #hasLeft = false;
   /** How long our own reader was busy with what it had. */
   #pausedMs = 0;
   #pausedAtMs: number | undefined;
@@ -87,26 +89,26 @@ export class UpstreamCall {
       isWhole: () => progress.isWhole(this.#progress),
     };
     this.#connection = new Connection(this.#clock);
-    this.#resuming = this.#newResuming();
   }
 
   /** For the SDK; one that continues an answer by another request calls it again. */
   readonly fetch: Fetch = async (input, init) => {
-    this.#splitter = new SseSplitter();
+    this.#splitter = undefined;
     this.#progress = progress.init(this.#nowMs, this.#options.provider.pings);
     this.#resumption = undefined;
-    this.#left = new AbortController();
-    this.#resuming = this.#newResuming();
+    this.#hasLeft = false;
+    this.#resuming = undefined;
     const caller = init?.signal ?? undefined;
     const { response, reader, head } = await this.#begin(input, init);
     if (!response.ok) return this.#refusal(response);
-    if (response.headers.has(STREAM_HEADER) && this.#options.dialect === "openai-compatible")
-      this.#resumption = new HoldfastAnswer(addressOf(input), new Headers(init?.headers), response.headers);
+    const headers = headersOf(response);
+    if (this.#options.dialect === "openai-compatible" && headers.some(([name]) => name === STREAM_HEADER))
+      this.#resumption = new HoldfastAnswer(addressOf(input), new Headers(init?.headers), headers);
     caller?.addEventListener("abort", () => this.#leave(caller.reason), { once: true });
     this.#source = { caller, reader: reader ?? readerOf(response), next: head };
     this.#pausedAtMs = this.#time.monotonic();
     if (this.#options.isReadByEvents === true) throw TAKEN;
-    return new Response(this.#body(), { status: 200, headers: response.headers });
+    return new Response(this.#body(), { status: 200, headers });
   };
 
   async #begin(input: FetchInput, init: FetchInit): Promise<Begun> {
@@ -167,7 +169,7 @@ export class UpstreamCall {
     );
     cancelTimer();
     this.#connection.stop();
-    if (!isRefused) await this.#resuming.cancel(run);
+    if (!isRefused) await this.#resumed().cancel(run);
   }
 
   async #send(input: FetchInput, init: FetchInit): Promise<Response> {
@@ -180,10 +182,10 @@ export class UpstreamCall {
     }
   }
 
-  #newResuming(): Resuming {
+  #resumed(): Resuming {
     const { fetch, onRequest, watch, backoffMs = BACKOFF_MS } = this.#options;
     let isSpent = false;
-    return new Resuming({
+    return (this.#resuming ??= new Resuming({
       ask: async ({ url, method, headers }) => {
         isSpent = true;
         await onRequest();
@@ -193,15 +195,10 @@ export class UpstreamCall {
       },
       send: ({ url, method, headers }, signal) => fetch(url, { method, headers, signal }),
       isWanted: () => !isSpent && !this.#hasLeft && this.#nowMs < this.#deadlineMs,
-      left: this.#left.signal,
-      onAlive: () => (this.#progress = progress.heardPing(this.#progress, this.#nowMs)),
+      onAlive: () => (this.#progress = progress.heard(this.#progress, "ping", this.#nowMs)),
       onLeft: () => watch.onLeft?.(),
       backoffMs,
-    });
-  }
-
-  get #hasLeft(): boolean {
-    return this.#left.signal.aborted;
+    }));
   }
 
   get #nowMs(): number {
@@ -289,30 +286,33 @@ export class UpstreamCall {
 
   /** The whole events in it. */
   #stepOf(read: Read): Step {
+    const splitter = (this.#splitter ??= new SseSplitter());
     if ("bytes" in read) {
-      this.#progress = progress.heardBytes(this.#progress, this.#nowMs);
+      this.#progress = progress.heard(this.#progress, "bytes", this.#nowMs);
       try {
-        return { events: this.#splitter.push(read.bytes), ended: undefined };
+        return { events: splitter.push(read.bytes), ended: undefined };
       } catch (cause) {
         if (cause instanceof RangeError) return { events: [], ended: { end: "decode", cause } };
         throw cause;
       }
     }
-    const rest = read.end === "eof" ? this.#splitter.rest() : undefined;
+    const rest = read.end === "eof" ? splitter.rest() : undefined;
     return { events: rest === undefined || rest.data === "" ? [] : [rest], ended: read };
   }
 
   /** Adds those for the reader. How the body ends, if it does. */
   #give(events: readonly SseEvent[], given: GivenEvent[]): Ended | undefined {
+    const nowMs = this.#nowMs;
+    this.#heard = undefined;
     for (const event of events) {
-      if (event.text.trim() === "") continue;
-      const end = this.#pass(event, given);
+      if (event.data === "" && event.text.trim() === "") continue;
+      const end = this.#pass(event, given, nowMs);
       if (end !== undefined) return end;
     }
     return this.#progress.isOver ? { end: "eof" } : undefined;
   }
 
-  #pass(event: SseEvent, given: GivenEvent[]): Ended | undefined {
+  #pass(event: SseEvent, given: GivenEvent[], nowMs: number): Ended | undefined {
     const read = wireEventOf(this.#options.dialect, event.data);
     if (read === undefined) return { end: "decode" };
     const { meaning, value } = read;
@@ -334,16 +334,20 @@ export class UpstreamCall {
     }
     if (error !== undefined && !this.#progress.hasError && isPassing(error.status))
       this.#options.watch.onBreak?.(this.#report("error"));
-    this.#progress = progress.heardEvent(this.#progress, meaning, this.#nowMs);
-    if (meaning.isPing === true) this.#options.provider.pings = true;
-    if (meaning.content !== undefined || meaning.isFinish === true) this.#heardContent();
+    // The same once more in the same moment changes nothing.
+    if (meaning !== this.#heard) {
+      this.#heard = meaning;
+      this.#progress = progress.heardEvent(this.#progress, meaning, nowMs);
+      if (meaning.isPing === true) this.#options.provider.pings = true;
+      if (meaning.content !== undefined || meaning.isFinish === true) this.#heardContent();
+    }
     const { text, bytes } = event;
     given.push({ text, bytes, value });
     return undefined;
   }
 
   #heardContent(): void {
-    this.#resuming.heardContent();
+    this.#resuming?.heardContent();
     if (this.#brokeMs === undefined) return;
     this.#options.watch.onResumed?.(this.#nowMs - this.#brokeMs);
     this.#brokeMs = undefined;
@@ -359,14 +363,14 @@ export class UpstreamCall {
     const brokeMs = this.#nowMs;
     // After a kill the answer is read again from its first byte on.
     this.#connection.stop(new LetGo("another connection reads on"));
-    this.#progress = progress.resumed(this.#progress, brokeMs);
-    const resumed = await this.#resuming.readOn(this.#resumption);
+    this.#progress = progress.heard(this.#progress, "resumed", brokeMs);
+    const resumed = await this.#resumed().readOn(this.#resumption);
     if (typeof resumed === "string") return undefined;
     // Nothing is thrown away.
     this.#options.watch.onBreak?.({ ...report, tokens: {} });
     this.#brokeMs ??= brokeMs;
     if ("rest" in resumed) return { events: resumed.rest, ended: { end: "eof" } };
-    this.#splitter = new SseSplitter();
+    this.#splitter = undefined;
     return readerOf(resumed.response);
   }
 
@@ -386,10 +390,11 @@ export class UpstreamCall {
   /** Nothing more is wanted of the provider. */
   #leave(reason: unknown): void {
     if (this.#hasLeft) return;
-    this.#left.abort();
+    this.#hasLeft = true;
+    this.#resuming?.leave();
     this.#connection.stop(reason);
     const isOver = this.#progress.isOver || progress.isWhole(this.#progress);
     const isLetGo = reason instanceof LetGo && this.#options.isHeld === true;
-    if (this.#resumption !== undefined && !isOver && !isLetGo) void this.#resuming.cancel(this.#resumption);
+    if (this.#resumption !== undefined && !isOver && !isLetGo) void this.#resumed().cancel(this.#resumption);
   }
 }

@@ -34,6 +34,13 @@ export interface Meaning {
 type Fields = Readonly<Record<string, unknown>>;
 
 const NOTHING: Meaning = {};
+/** Most events are one of these, so each is made once. */
+const WRITTEN: Readonly<Record<string, Meaning>> = {
+  thinking: { content: "thinking" },
+  text: { content: "text" },
+  arguments: { content: "arguments" },
+};
+const NONE: readonly unknown[] = [];
 
 /** An event as it was said: its value, where it has one, and what it means. */
 interface WireEvent {
@@ -70,18 +77,21 @@ function chatChunk(event: Fields): Meaning {
   if (isThere(event["error"])) return { error: readProviderError(event) };
   const choice = fieldsOf(listOf(event["choices"])[0]);
   const usage = fieldsOf(event["usage"]);
-  const content = chatContent(fieldsOf(choice["delta"]));
-  return {
-    ...(content === undefined ? {} : { content }),
-    ...(isText(choice["finish_reason"]) ? { isFinish: true } : {}),
-    ...tokensOf(usage["prompt_tokens"], usage["completion_tokens"]),
-  };
+  const written = writtenOf(chatContent(fieldsOf(choice["delta"])));
+  const tokens = tokensOf(usage["prompt_tokens"], usage["completion_tokens"]);
+  if (isText(choice["finish_reason"])) return { ...written, isFinish: true, ...tokens };
+  return tokens === NOTHING ? written : { ...written, ...tokens };
+}
+
+function writtenOf(content: Writing | undefined): Meaning {
+  return WRITTEN[content ?? ""] ?? NOTHING;
 }
 
 function chatContent(delta: Fields): Writing | undefined {
   if (listOf(delta["tool_calls"]).length > 0) return "arguments";
+  if (isText(delta["content"]) || isText(delta["refusal"])) return "text";
   const parts = listOf(delta["content"]).map((part) => fieldsOf(part)["type"]);
-  if (isText(delta["content"]) || isText(delta["refusal"]) || parts.includes("text")) return "text";
+  if (parts.includes("text")) return "text";
   const isThinking = isText(delta["reasoning_content"]) || isText(delta["reasoning"]) || parts.length > 0;
   return isThinking ? "thinking" : undefined;
 }
@@ -114,18 +124,14 @@ function responsesEvent(event: Fields): Meaning {
       const usage = fieldsOf(fieldsOf(event["response"])["usage"]);
       return { isFinish: true, isLast: true, ...tokensOf(usage["input_tokens"], usage["output_tokens"]) };
     }
-    case "response.output_item.added": {
-      const content = RESPONSES_ITEMS[nameIn(fieldsOf(event["item"])["type"])];
-      return content === undefined ? NOTHING : { content };
-    }
+    case "response.output_item.added":
+      return writtenOf(RESPONSES_ITEMS[nameIn(fieldsOf(event["item"])["type"])]);
     case "response.output_item.done":
       return { endsBlock: true };
     case "keepalive":
       return { isPing: true };
-    default: {
-      const content = RESPONSES_CONTENT[type];
-      return content === undefined ? NOTHING : { content };
-    }
+    default:
+      return writtenOf(RESPONSES_CONTENT[type]);
   }
 }
 
@@ -152,14 +158,10 @@ function anthropicEvent(event: Fields): Meaning {
       return { error: readProviderError(event) };
     case "message_start":
       return tokensOf(fieldsOf(fieldsOf(event["message"])["usage"])["input_tokens"], undefined);
-    case "content_block_start": {
-      const content = ANTHROPIC_BLOCKS[nameIn(fieldsOf(event["content_block"])["type"])];
-      return content === undefined ? NOTHING : { content };
-    }
-    case "content_block_delta": {
-      const content = ANTHROPIC_DELTAS[nameIn(fieldsOf(event["delta"])["type"])];
-      return content === undefined ? NOTHING : { content };
-    }
+    case "content_block_start":
+      return writtenOf(ANTHROPIC_BLOCKS[nameIn(fieldsOf(event["content_block"])["type"])]);
+    case "content_block_delta":
+      return writtenOf(ANTHROPIC_DELTAS[nameIn(fieldsOf(event["delta"])["type"])]);
     case "content_block_stop":
       return { endsBlock: true };
     case "message_delta": {
@@ -180,7 +182,7 @@ function googleChunk(event: Fields): Meaning {
   const usage = fieldsOf(event["usageMetadata"]);
   const isRefused = isThere(fieldsOf(event["promptFeedback"])["blockReason"]);
   return {
-    ...(content === undefined ? {} : { content }),
+    ...writtenOf(content),
     // A continuation is another request of the SDK: this body is whole.
     ...(isRefused || isText(candidate["finishReason"]) ? { isFinish: true } : {}),
     ...tokensOf(usage["promptTokenCount"], usage["candidatesTokenCount"]),
@@ -195,15 +197,16 @@ function googleContent(parts: readonly Fields[]): Writing | undefined {
 }
 
 function tokensOf(input: unknown, output: unknown): Meaning {
+  if (typeof input !== "number" && typeof output !== "number") return NOTHING;
   const tokens = {
     ...(typeof input === "number" ? { input } : {}),
     ...(typeof output === "number" ? { output } : {}),
   };
-  return Object.keys(tokens).length === 0 ? NOTHING : { tokens };
+  return { tokens };
 }
 
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : NONE;
 }
 
 function nameIn(value: unknown): string {

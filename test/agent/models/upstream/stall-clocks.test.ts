@@ -79,7 +79,7 @@ test("G5: behind the finish marker the rest has 2 s, and neither bytes nor pings
   const finished = progress.heardEvent(progress.init(0, false), { isFinish: true }, 5 * S);
   const dueS = (state: progress.State): number => progress.deadlineMs(state, STALL_CLOCKS, 2 * S) / S;
   assert.equal(dueS(finished), 7);
-  const pinged = progress.heardEvent(progress.heardBytes(finished, 6 * S), { isPing: true }, 6 * S);
+  const pinged = progress.heardEvent(progress.heard(finished, "bytes", 6 * S), { isPing: true }, 6 * S);
   assert.equal(dueS(pinged), 7);
   assert.equal(dueS(progress.heardEvent(pinged, { tokens: { output: 7 } }, 6 * S)), 8, "the usage does");
 });
