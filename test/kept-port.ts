@@ -9,7 +9,8 @@ import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 
-const [FIRST, END] = [10_000, 32_000];
+/** Browsers and `fetch` refuse 10080, and none of those above it. */
+const [FIRST, END] = [10_081, 32_000];
 
 export async function keptPort(): Promise<number> {
   for (;;) {

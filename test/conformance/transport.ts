@@ -121,8 +121,9 @@ export function transportConformance(
       return server;
     }, t);
     const toServer = transport.connect(META, client);
-    await until(transport, () => accepts.length > 0);
+    await until(transport, () => accepts.length > 0 || client.end !== undefined);
     const [accept] = accepts;
+    assert.equal(client.end, undefined, "a connection is open");
     assert.equal(accepts.length, 1, "a connection is accepted once");
     assert.ok(accept !== undefined);
     return { transport, client, server, toServer, toClient: accept.wire, accepted: accept.meta };

@@ -5,6 +5,7 @@
  */
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
+import { keptPort } from "../kept-port.ts";
 
 export class Relay {
   readonly #server;
@@ -25,7 +26,8 @@ export class Relay {
 
   static async open(targetPort: number, { isByteByByte = false } = {}): Promise<Relay> {
     const relay = new Relay(targetPort, isByteByByte);
-    relay.#server.listen(0, "127.0.0.1");
+    // Never twice in a process: a `fetch` still has its connections to the server that was there before, and they die late.
+    relay.#server.listen(await keptPort(), "127.0.0.1");
     await once(relay.#server, "listening");
     return relay;
   }
