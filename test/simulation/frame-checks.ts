@@ -74,8 +74,11 @@ class ConnectionChecks {
   #isDegraded = false;
   #isWelcomed = false;
   #isFresh = false;
-  /** Its stream was there when it attached. A node that follows the stream may have looked at it just before it expired at another one. */
-  #wasThere = false;
+  /**
+   * Its stream was gone already when it attached. One that expired since may still be welcomed: a node may have looked at it just before, or have slept behind the
+   * commit that made it.
+   */
+  #wasGone = false;
   /** Of the last chunk that it has brought. */
   #seqno: number | undefined;
   #isWriter = false;
@@ -94,7 +97,7 @@ class ConnectionChecks {
       this.#cursor ??= frame.eventId;
       this.#isWriter = frame.role === "writer";
       this.#isFresh = frame.fresh;
-      this.#wasThere = this.#stream()?.isGone === false;
+      this.#wasGone = this.#stream()?.isGone === true;
       if (frame.firstChunk !== undefined) this.#seqno = 0;
     }
     if (frame.kind === "chunk") this.#seqno = frame.seqno;
@@ -175,7 +178,7 @@ class ConnectionChecks {
       return;
     }
     const stream = this.#stream();
-    if (stream === undefined || (stream.isGone && !this.#wasThere))
+    if (stream === undefined || (stream.isGone && this.#wasGone))
       fail("A7", "a stream that is not there was welcomed");
     if (frame.eventHead > stream.events.length) fail("B2", "a welcome names an event that is not durable");
     if (frame.writerEpoch > stream.state.writerEpoch) fail("D1", "a writer epoch is not durable");
