@@ -42,9 +42,9 @@ export class ContinuedTurns {
   /** The tool results go into the open stream, which continues with the next answer. Undefined when it cannot. */
   async continue(call: NamedCall, facts: Facts, match: Results): Promise<Answer | undefined> {
     const { sessions } = this.#parts;
-    const { answer, head } = match.session;
+    const { head } = match.session;
     // It may have come to rest since it was looked at.
-    const session = await sessions.awake(facts.principal, answer.streamId);
+    const session = await sessions.awake(match.session);
     if (session === undefined && sessions.takeovers !== undefined)
       return this.#adopt(call, facts, match, sessions.takeovers);
     if (session === undefined || !canTake(session.state, match.session)) return undefined;

@@ -203,7 +203,7 @@ export class Gateway implements GatewayAnswers {
     if (this.#options.isReusing === false) return { kind: "fresh", reason: "reuse_off" };
     const match = await matchRequest(this.#sessions, facts);
     if (match.kind !== "results") return match;
-    const session = await this.#sessions.awake(facts.principal, match.session.answer.streamId);
+    const session = await this.#sessions.awake(match.session);
     const { takeovers } = this.#sessions;
     if (session === undefined && takeovers === undefined) return { kind: "fresh", reason: "lost" };
     if (match.session.steps >= this.#limits.turnStepsMax) return { kind: "fresh", reason: "long_turn" };

@@ -186,11 +186,12 @@ export class Sessions implements SessionLookup {
     if (this.get(principal, streamId) === session) await say?.(session);
   }
 
-  /** Tool results have come: their session with its stream open, which it may have let go of to rest. */
-  async awake(principal: string, streamId: string): Promise<SessionDriver | undefined> {
-    const session = this.#byStream.get(streamId);
-    if (session?.record.principal === principal) await session.woken();
-    return this.get(principal, streamId);
+  /** Tool results have come for the session of this record: with its stream open. One that another node has taken since, unheard of here, is let go of. */
+  async awake({ principal, answer }: SessionRecord): Promise<SessionDriver | undefined> {
+    const session = this.#byStream.get(answer.streamId);
+    if (session?.state.at === "parked" && session.record.answer.fromEvent < answer.fromEvent) session.letGo();
+    else if (session?.record.principal === principal) await session.woken();
+    return this.get(principal, answer.streamId);
   }
 
   /** A session that this process has the record of. */

@@ -203,4 +203,17 @@ export const NODE_MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: "a session that has moved, which its old node has not heard of, sends results to a stream of their own",
+    breaks: "G1",
+    hunter: "nodes",
+    patches: [
+      {
+        file: "src/gateway/sessions.ts",
+        from: `if (session?.state.at === "parked" && session.record.answer.fromEvent < answer.fromEvent) session.letGo();
+    else if`,
+        to: "if",
+      },
+    ],
+  },
 ];
