@@ -45,7 +45,8 @@ export async function checkEvidence(evidence: Evidence): Promise<Findings> {
   const checks = new LogChecks(nowhere, ledger);
   const streams = new Map<string, TrueStream>();
   for (const key of streamsOf(facts)) streams.set(key, await readStream(evidence, key));
-  for (const stream of streams.values()) checkEvents(checks, stream);
+  const promised = promisedOf(facts);
+  for (const [key, stream] of streams) checkEvents(checks, stream, promised.has(key));
   feedEffects(ledger, facts, streams);
   for (const stream of streams.values()) {
     stream.chunks.forEach((entry, at) => checks.chunk(stream, at, entry));
@@ -80,13 +81,16 @@ function feedLedger(ledger: Ledger, facts: readonly Fact[]): void {
  * its journal had been synced, may be nowhere (A5).
  */
 function streamsOf(facts: readonly Fact[]): ReadonlySet<string> {
+  const told = facts.flatMap((fact) => (fact.kind === "event" || fact.kind === "acked" ? [fact.key] : []));
+  return new Set([...promisedOf(facts), ...told]);
+}
+
+/** Those whose client has them in its journal. */
+function promisedOf(facts: readonly Fact[]): ReadonlySet<string> {
   const keyOf = new Map(
     facts.flatMap((fact) => (fact.kind === "opened" ? [[fact.tag, fact.key] as const] : [])),
   );
-  const keys = facts.map((fact) => {
-    if (fact.kind === "event" || fact.kind === "acked") return fact.key;
-    return fact.kind === "promised" ? keyOf.get(fact.tag) : undefined;
-  });
+  const keys = facts.map((fact) => (fact.kind === "promised" ? keyOf.get(fact.tag) : undefined));
   return new Set(keys.filter((key) => key !== undefined));
 }
 
@@ -112,9 +116,10 @@ async function readStream(evidence: Evidence, idempotencyKey: string): Promise<T
 }
 
 /** The checks of a growing log must not know its end before they have seen it. */
-function checkEvents(checks: LogChecks, stream: TrueStream): void {
+function checkEvents(checks: LogChecks, stream: TrueStream, isPromised: boolean): void {
   const { state } = stream;
-  if (state.end === undefined) fail("F1", `stream ${stream.name.idempotencyKey} has no end`);
+  // A client that died before its journal had the stream may have heard of it, and no other one ends it (A5).
+  if (state.end === undefined && isPromised) fail("F1", `stream ${stream.name.idempotencyKey} has no end`);
   stream.state = { ...state, end: undefined };
   stream.events.forEach((entry, at) => checks.event(stream, at + 1, entry));
   stream.state = state;
